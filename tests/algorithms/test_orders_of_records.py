@@ -46,9 +46,10 @@ def assert_random(order):
     assert (np.diff(order) == 1).sum() < 20
 
 
-@pytest.mark.parametrize("mode", ["paper", "practical"])
-def test_rounds_on_batches(problem, mode):
-    plan = plan_mirror_descent(problem.design, PrivacyBudget(1.0, 1e-6), n_rounds=4, mode=mode)
+@pytest.mark.parametrize("calibration", ["paper", "analytic"])
+def test_rounds_on_batches(problem, calibration):
+    given = {"n_rounds": 4, "calibration": calibration}
+    plan = plan_mirror_descent(problem.design, PrivacyBudget(1.0, 1e-6), **given)
     plan.run(problem, Run(noise=seeded()))
     assert len(problem.seen) == (not plan.full_batch)
     for order in problem.seen:

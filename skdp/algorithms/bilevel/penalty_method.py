@@ -21,6 +21,7 @@ import numpy as np
 
 from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp._runtime import without_warnings
+from skdp._types import Calibration
 from skdp.algorithms.bilevel.private_solvers import (
     OutputPerturbation,
     PrivateSolver,
@@ -42,7 +43,6 @@ from skdp.problems import BilevelProblem, Domain
 from skdp.problems.domains import euclidean_norm
 from skdp.solvers import resolve_solver
 
-Calibration = Literal["analytic", "paper"]
 Output = Literal["tail_average", "last", "min_step"]
 #: ``(step number, hypergradient, deviation of its noise) -> movement of x``.
 StepRule = Callable[[int, np.ndarray, np.ndarray], np.ndarray]

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from skdp._checks import check_count, check_option
+from skdp._types import Calibration
 from skdp.algorithms.mirror import rules
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
 from skdp.privacy.budget import PrivacyBudget
@@ -28,9 +29,7 @@ def plan_anytime_mirror_descent(
     rng: np.random.Generator | None = None,
     n_rounds: int | None = None,
     n_vertices: int | None = None,
-    period: int | None = None,
-    mode: Literal["practical", "paper"] = "practical",
-    full_batch: bool | None = None,
+    calibration: Calibration = "analytic",
     smoothness: Literal["second_order", "first_order"] = "second_order",
 ) -> VertexPlan:
     """Draw the indices and plan the rounds.
@@ -42,14 +41,12 @@ def plan_anytime_mirror_descent(
     budget : PrivacyBudget
     rng : numpy.random.Generator, optional
         Draws the indices, which may be published. Default: of a fixed seed.
-    n_rounds, period, n_vertices : int, optional
-        T, q and K: a new point of K vertices in each of the first q rounds, and in each q-th one
-        after. Default: the published numbers for `smoothness`.
-    mode : {"practical", "paper"}, default="practical"
-        "paper": steps at most those of :func:`published_step`. "practical": the steps that privacy
-        allows.
-    full_batch : bool, optional
-        Whether rounds read all records. Default: only in "practical" mode.
+    n_rounds, n_vertices : int, optional
+        T and K: a new point of K vertices in each of the first q rounds, and in each q-th one
+        after. Default: the published numbers for `smoothness`; q follows from T.
+    calibration : {"analytic", "paper"}, default="analytic"
+        "paper": disjoint batches, and steps at most those of :func:`published_step`. "analytic":
+        all records in each round, and the steps that privacy allows.
     smoothness : {"second_order", "first_order"}, default="second_order"
         Utility only: the function has bounded third derivatives, or no more than a Lipschitz
         gradient. The bounds L1 and L2 on derivatives are taken to be the magnitude L0.
@@ -59,12 +56,12 @@ def plan_anytime_mirror_descent(
     ValueError
         For problems of two blocks, fewer than two rounds, or more rounds than records.
     """
-    check_option("mode", mode, ("practical", "paper"))
+    check_option("calibration", calibration, ("analytic", "paper"))
     check_option("smoothness", smoothness, ("second_order", "first_order"))
     if len(design.sizes) != 1:
         raise ValueError("anytime mirror descent minimises over one simplex.")
     rng = np.random.default_rng(0) if rng is None else rng
-    full = (mode == "practical") if full_batch is None else bool(full_batch)
+    full = calibration == "analytic"
     n, (log,) = design.n_records, design.log_sizes
     first = smoothness == "first_order"
     if n_rounds is None:
@@ -73,11 +70,10 @@ def plan_anytime_mirror_descent(
         if first:
             wanted = (n * budget.epsilon) ** 0.8 / (log * log_delta) ** 0.4
         n_rounds = max(2, min(n, math.floor(wanted)))
-        n_rounds = min(n_rounds, rules.MOST_ROUNDS) if mode == "practical" else n_rounds
+        n_rounds = min(n_rounds, rules.MOST_ROUNDS) if full else n_rounds
     check_count("n_rounds", n_rounds, 2)
-    q = period or max(1, math.floor(math.sqrt(n_rounds) / (log if first else math.sqrt(log))))
+    q = max(1, math.floor(math.sqrt(n_rounds) / (log if first else math.sqrt(log))))
     k = n_vertices or math.ceil(n_rounds / log if first else math.sqrt(n_rounds * log))
-    check_count("period", q, 1, n_rounds)
     check_count("n_vertices", k)
     batch = n if full else n // n_rounds
     if batch == 0:
@@ -99,12 +95,12 @@ def plan_anytime_mirror_descent(
         for t, wanted in enumerate(requests)
     ]
     (magnitude,) = design.magnitudes
-    cap = published_step(log, n_rounds, q, k, magnitude, magnitude, None if first else magnitude)
+    cap = published_step(log, n_rounds, q, k, magnitude, first)
     return finished(
         design,
         budget,
         rounds,
-        mode,
+        calibration,
         "Gonzalez et al. 2024, Algorithm 5",
         full_batch=full,
         caps=(cap,),
@@ -115,21 +111,18 @@ def plan_anytime_mirror_descent(
 
 
 def published_step(
-    log: float, n_rounds: int, period: int, n_vertices: int, l0: float, l1: float, l2: float | None
+    log: float, n_rounds: int, period: int, n_vertices: int, l0: float, is_first_order: bool
 ) -> float:
     """Return the step of Theorem 4.2: ``min(sqrt(log d / (C T)), 1 / (4 L0 q))``.
 
-    With bounded third derivatives ``C = L0^2 + L1^2 q log(d) / K + L2^2 q / K^2``; with `l2` None
-    ``C = L0^2 + (L0^2 + L1^2) q sqrt(log(d) / K) + L1^2 q / (sqrt(log d) K^1.5)``.
+    With bounded third derivatives ``C = L0^2 (1 + q log(d) / K + q / K^2)``, else
+    ``C = L0^2 (1 + 2 q sqrt(log(d) / K) + q / (sqrt(log d) K^1.5))``, as L1 and L2 are L0 here.
     """
     q, k = float(period), float(n_vertices)
-    square = l0**2
-    if l2 is None:
-        square += (l0**2 + l1**2) * q * math.sqrt(log / k)
-        square += l1**2 * q / (math.sqrt(log) * k**1.5)
-    else:
-        square += l1**2 * q * log / k + l2**2 * q / k**2
-    return min(math.sqrt(log / (square * n_rounds)), 1.0 / (4.0 * l0 * q))
+    bias = q * log / k + q / k**2
+    if is_first_order:
+        bias = 2.0 * q * math.sqrt(log / k) + q / (math.sqrt(log) * k**1.5)
+    return min(math.sqrt(log / ((1.0 + bias) * n_rounds)) / l0, 1.0 / (4.0 * l0 * q))
 
 
 def _requests(points: list[int], count: int, rng: np.random.Generator) -> list[Counter[int]]:

@@ -9,11 +9,11 @@ records: it is drawn before, so that batches, draws and steps are public numbers
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 
 from skdp._checks import check_count, check_option
+from skdp._types import Calibration
 from skdp.algorithms.mirror.plain import zcdp_of
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
 from skdp.algorithms.plan import require_replace_one
@@ -32,19 +32,16 @@ def truncated_geometric(most: int, size: int, rng: np.random.Generator) -> np.nd
     return rng.choice(most + 1, size=size, p=weights / weights.sum())
 
 
-def published_work(
-    design: VertexDesign, kappa: float, smoothness: float = 1.0, third: float = 1.0
-) -> tuple[int, float, float, float]:
+def published_work(design: VertexDesign, kappa: float) -> tuple[int, float, float, float]:
     """Choose M, U, tau and alpha of Algorithm 3, for a privacy condition ``U <= kappa/(tau a)^2``.
 
-    ``C = L0^2 + L2^2 + ell M L1^2`` contains M, and U contains C: M grows from 1 until
-    ``M = floor(log2(U) / 2)``, to base 2 (the paper has a natural logarithm in the statement).
+    ``C = L0^2 + L2^2 + ell M L1^2``, L1 = L2 = L0 here, contains M, and U contains C: M grows from
+    1 until ``M = floor(log2(U) / 2)``, to base 2 (the paper's statement has a natural logarithm).
     """
     ell, n = sum(design.log_sizes), design.n_records
-    magnitude = max(design.magnitudes)
-    most = 1
+    square, most = max(design.magnitudes) ** 2, 1
     for _ in range(64):
-        constant = magnitude**2 + third**2 + ell * most * smoothness**2
+        constant = 2.0 * square + ell * most * square
         work = min(0.5 * n * math.sqrt(kappa * constant / ell), 0.5 * n)
         found = max(1, math.floor(0.5 * math.log2(max(work, 4.0))))
         if found <= most:
@@ -61,7 +58,7 @@ def plan_bias_reduced_mirror_descent(
     rng: np.random.Generator | None = None,
     work: float | None = None,
     most: int | None = None,
-    mode: Literal["practical", "paper"] = "practical",
+    calibration: Calibration = "analytic",
 ) -> VertexPlan:
     """Draw the sequence of N and plan its rounds.
 
@@ -73,12 +70,12 @@ def plan_bias_reduced_mirror_descent(
         Draws the sequence, which may be published. Default: of a fixed seed.
     work : float, optional
         U: rounds are made as long as the sum of ``2^N`` stays at most that. Default: as published,
-        with the corrected sensitivity; in "practical" mode at least 2, two rounds with ``M = 0``.
+        with the corrected sensitivity; if "analytic", at least 2, two rounds with ``M = 0``.
     most : int, optional
         M, the largest N. Default: as published, or less for a small U.
-    mode : {"practical", "paper"}, default="practical"
+    calibration : {"analytic", "paper"}, default="analytic"
         "paper": fresh draws for the output, the published batch sizes (rounded up), and steps at
-        most the published one. "practical": all records are shared out in proportion to ``2^N``,
+        most the published one. "analytic": all records are shared out in proportion to ``2^N``,
         and the result is the average of the points.
 
     Raises
@@ -86,15 +83,15 @@ def plan_bias_reduced_mirror_descent(
     ValueError
         If U is below ``2^(M + 1)`` or the records do not suffice for two rounds.
     """
-    check_option("mode", mode, ("practical", "paper"))
+    check_option("calibration", calibration, ("analytic", "paper"))
     require_replace_one(design.neighbouring, "batches of mirror descent")
     rng = np.random.default_rng(0) if rng is None else rng
-    n, largest = design.n_records, max(design.magnitudes)
-    kappa = zcdp_of(budget) / (243.0 * largest**2)
-    level, total, step, alpha = published_work(design, kappa, largest, largest)
+    n, is_paper = design.n_records, calibration == "paper"
+    kappa = zcdp_of(budget) / (243.0 * max(design.magnitudes) ** 2)
+    level, total, step, alpha = published_work(design, kappa)
     if work is not None:
         total = float(work)
-    elif mode == "practical":
+    elif not is_paper:
         total = max(total, 2.0)
     if most is None:
         most = max(0, min(level, math.floor(math.log2(max(total, 1.0))) - 1))
@@ -108,13 +105,13 @@ def plan_bias_reduced_mirror_descent(
     while sum(2.0**k for k in levels) <= total - 2.0**most:
         levels.append(int(truncated_geometric(most, 1, rng)[0]))
     weights = 2.0 ** np.array(levels)
-    if mode == "paper":
+    if is_paper:
         batches = np.ceil(np.maximum(1.0, weights / alpha)).astype(int)
     else:
         batches = np.floor(n * weights / weights.sum()).astype(int)
     if len(levels) < 2 or batches.sum() > n or batches.min() < 1:
         raise ValueError(f"{n} samples are too few for the {len(levels)} rounds of this plan.")
-    fresh = ((OUTPUT, 1),) if mode == "paper" else ()
+    fresh = ((OUTPUT, 1),) if is_paper else ()
     rounds = [
         Round(
             requests=((t, 2 ** (k + 1)), *fresh),
@@ -129,9 +126,9 @@ def plan_bias_reduced_mirror_descent(
         design,
         budget,
         rounds,
-        mode,
+        calibration,
         "Gonzalez et al. 2024, Algorithms 2 and 3",
-        average=mode == "practical",
+        average=not is_paper,
         caps=(step,) * len(design.sizes),
         most=most,
         work=total,

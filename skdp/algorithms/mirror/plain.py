@@ -9,6 +9,7 @@ import math
 from typing import Literal
 
 from skdp._checks import check_count, check_option
+from skdp._types import Calibration
 from skdp.algorithms.mirror import rules
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished, theory_steps
 from skdp.mechanisms import total_sensitivity
@@ -30,8 +31,7 @@ def plan_mirror_descent(
     *,
     n_rounds: int | None = None,
     n_vertices: int | None = None,
-    mode: Literal["practical", "paper"] = "practical",
-    full_batch: bool | None = None,
+    calibration: Calibration = "analytic",
     smoothness: Literal["quadratic", "second_order", "first_order"] = "quadratic",
 ) -> VertexPlan:
     """Plan Algorithm 1: one vertex point, one batch and one step per round.
@@ -41,16 +41,14 @@ def plan_mirror_descent(
     design : VertexDesign
     budget : PrivacyBudget
     n_rounds : int, optional
-        T >= 2. Default: ``(n sqrt(rho) / log d)^(2/3)`` with rho the budget in zCDP, at most 500
-        (practical), or that of the paper for `smoothness`.
+        T >= 2. Default: ``(n sqrt(rho) / log d)^(2/3)`` with rho the budget in zCDP, at most 500;
+        if "paper", that of the paper for `smoothness`.
     n_vertices : int, optional
         K, draws per round and block. Default: that of the paper for `smoothness`.
-    mode : {"practical", "paper"}, default="practical"
+    calibration : {"analytic", "paper"}, default="analytic"
         "paper": fresh draws for the output, disjoint batches, steps at most those of the theory.
-        "practical": the steps that privacy allows, and the average of all points that gradients
-        were taken at.
-    full_batch : bool, optional
-        Whether rounds read all records. Default: only in "practical" mode.
+        "analytic": all records in each round, the steps that privacy allows, and the average of
+        all points that gradients were taken at.
     smoothness : {"quadratic", "second_order", "first_order"}, default="quadratic"
         Utility only: the function has no third derivatives (equation (7) of the paper, K = 1),
         bounded ones (equation (6), ``K = sqrt(T / log d)``), or no more than a Lipschitz gradient
@@ -61,43 +59,41 @@ def plan_mirror_descent(
     ValueError
         If there are fewer than two rounds, or more rounds with batches of their own than records.
     """
-    check_option("mode", mode, ("practical", "paper"))
+    check_option("calibration", calibration, ("analytic", "paper"))
     check_option("smoothness", smoothness, tuple(_PUBLISHED))
-    full = (mode == "practical") if full_batch is None else bool(full_batch)
-    n, ell = design.n_records, sum(design.log_sizes)
+    is_paper, n, ell = calibration == "paper", design.n_records, sum(design.log_sizes)
     if n_rounds is None:
-        if mode == "practical":
-            rho = zcdp_of(budget)
-            wanted = round((n * math.sqrt(rho) / ell) ** (2.0 / 3.0))
-        else:
+        if is_paper:
             wanted = math.floor(min(n, published_rounds(design, budget, smoothness)))
-        most = rules.MOST_ROUNDS if full else n + 1
-        n_rounds = max(2, min(wanted, most))
+        else:
+            wanted = round((n * math.sqrt(zcdp_of(budget)) / ell) ** (2.0 / 3.0))
+            wanted = min(wanted, rules.MOST_ROUNDS)
+        n_rounds = max(2, wanted)
     check_count("n_rounds", n_rounds, 2)
     power = _PUBLISHED[smoothness][3]
     k = math.ceil((n_rounds / ell) ** power) if n_vertices is None else n_vertices
     check_count("n_vertices", k)
-    batch = n if full else n // (n_rounds - 1)
+    batch = n // (n_rounds - 1) if is_paper else n
     if batch == 0:
         raise ValueError(
             f"n_rounds == {n_rounds} with {n} records: each of the first n_rounds - 1 needs a "
             "record of its own."
         )
-    fresh = ((OUTPUT, 1),) if mode == "paper" else ()
+    fresh = ((OUTPUT, 1),) if is_paper else ()
     rounds = [
         Round(requests=((t, k), *fresh), point=t, batch=batch if t < n_rounds - 1 else 0)
         for t in range(n_rounds)
     ]
-    if mode == "paper":  # the last oracle point is never used
+    if is_paper:  # the last oracle point is never used
         rounds[-1] = Round(requests=fresh)
     return finished(
         design,
         budget,
         rounds,
-        mode,
+        calibration,
         "Gonzalez et al. 2024, Algorithm 1",
-        full_batch=full,
-        average=mode == "practical",
+        full_batch=not is_paper,
+        average=not is_paper,
         caps=theory_steps(design, n_rounds),
         batch=batch,
         n_vertices=k,

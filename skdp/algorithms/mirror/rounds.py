@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._types import Calibration
 from skdp.algorithms.mirror import rules
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws, random_order
@@ -269,7 +270,7 @@ def finished(
     design: VertexDesign,
     budget: PrivacyBudget,
     rounds: Sequence[Round],
-    mode: str,
+    calibration: Calibration,
     algorithm: str,
     *,
     full_batch: bool = False,
@@ -277,7 +278,7 @@ def finished(
     caps: Sequence[float],
     **numbers: Any,
 ) -> VertexPlan:
-    """Choose the steps: what privacy allows, in "paper" mode at most `caps`.
+    """Choose the steps: what privacy allows, of "paper" at most `caps`.
 
     Batches are refused under add/remove neighbours: their number of records would be private.
     """
@@ -292,7 +293,7 @@ def finished(
     ]
     scale = calibrated_draws(budget, draws)  # the largest that keeps the budget
     steps = tuple(scale * shape for shape in shapes)
-    if mode == "paper":
+    if calibration == "paper":
         steps = tuple(map(min, steps, caps))
     return VertexPlan(
         design=design,
@@ -301,5 +302,5 @@ def finished(
         full_batch=full_batch,
         average=average,
         algorithm=algorithm,
-        numbers=(("setting", mode), *numbers.items()),
+        numbers=(("calibration", calibration), *numbers.items()),
     )

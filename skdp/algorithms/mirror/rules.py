@@ -3,7 +3,7 @@
 docs/theory/mirror_descent.md says what they are for; the git tag ``studies`` has what they gave.
 """
 
-#: Rounds of "practical" plans at most: enough for any accuracy that the draws allow.
+#: Rounds of "analytic" plans at most: enough for any accuracy that the draws allow.
 MOST_ROUNDS = 500
 #: Draws that a pure budget is divided by where the number of rounds is chosen.
 PURE_DRAWS = 100.0

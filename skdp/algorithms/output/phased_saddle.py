@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 
 from skdp._checks import check_count, check_non_negative, check_option
 from skdp._runtime import without_warnings
+from skdp._types import Calibration
 from skdp.algorithms.kernel import ACCURACY_FRACTION
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.blocks import block_remarks, block_sizes, phase_runs
@@ -234,7 +235,7 @@ def plan_phased_saddle_output_perturbation(
     release: PhasedRelease = "x",
     alpha: float = 0.0,
     share: float = 1.0,
-    calibration: Literal["analytic", "paper"] = "analytic",
+    calibration: Calibration = "analytic",
     utility: UtilityBound | None = None,
     n_phases: int | None = None,
 ) -> PhasedSaddlePlan:

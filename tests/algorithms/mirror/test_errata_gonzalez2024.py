@@ -51,7 +51,7 @@ def test_rounds_vertices_and_steps_of_the_first_algorithm():
     for smoothness, vertices in (("second_order", 5), ("quadratic", 1)):
         plan = plan_mirror_descent(DESIGN, BUDGET, n_rounds=200, smoothness=smoothness)
         assert dict(plan.numbers)["n_vertices"] == vertices
-    plan = plan_mirror_descent(DESIGN, BUDGET, mode="paper", smoothness="first_order")
+    plan = plan_mirror_descent(DESIGN, BUDGET, calibration="paper", smoothness="first_order")
     numbers = dict(plan.numbers)
     assert (len(plan.rounds), numbers["n_vertices"], numbers["batch"]) == (897, 98, 111)
     # all draws of rounds 2..T but the last oracle point, which nobody looks at
@@ -59,7 +59,7 @@ def test_rounds_vertices_and_steps_of_the_first_algorithm():
     free = replace(plan, steps=(1.0, 1.0))
     assert rho_of(free) == pytest.approx(plan.n_draws * (4.0 / 111) ** 2 / 8.0, rel=1e-4)
     # the conversion is tighter than tau = (B / L0) sqrt(rho / (2 N)) = 0.0246
-    given = plan_mirror_descent(DESIGN, BUDGET, n_rounds=897, n_vertices=98, mode="paper")
+    given = plan_mirror_descent(DESIGN, BUDGET, n_rounds=897, n_vertices=98, calibration="paper")
     assert given.steps[0] > 0.0246
 
 
@@ -69,8 +69,7 @@ def test_rounds_vertices_and_steps_of_the_first_algorithm():
 )
 def test_numbers_of_the_anytime_algorithm(smoothness, rounds, period, vertices, batch, step):
     plan = plan_anytime_mirror_descent(
-        LINE, BUDGET, rng=np.random.default_rng(0), mode="paper", smoothness=smoothness,
-        full_batch=False,
+        LINE, BUDGET, rng=np.random.default_rng(0), calibration="paper", smoothness=smoothness,
     )  # fmt: skip
     numbers = dict(plan.numbers)
     assert len(plan.rounds) == rounds
@@ -162,7 +161,7 @@ def test_our_loop_makes_the_draws_that_are_counted(most, monkeypatch):
     """As many outputs as steps; all draws are charged but those of the first, uniform, round."""
     design = VertexDesign(20_000, (5, 3), (1.0, 1.0), (2.0, 2.0))
     plan = plan_bias_reduced_mirror_descent(
-        design, BUDGET, rng=np.random.default_rng(most), work=16.0, most=most, mode="paper"
+        design, BUDGET, rng=np.random.default_rng(most), work=16.0, most=most, calibration="paper"
     )
     made, draw = [], vertex_rounds._draw
 
@@ -200,7 +199,7 @@ def test_batches_rounded_down_cost_more_than_planned():
     """Erratum G7: ``2^N / alpha`` is no integer, and its floor lets ``2^N / |B|`` exceed alpha."""
     design = VertexDesign(100_000, (100,), (1.0,), (2.0,))
     plan = plan_bias_reduced_mirror_descent(
-        design, BUDGET, rng=np.random.default_rng(0), mode="paper"
+        design, BUDGET, rng=np.random.default_rng(0), calibration="paper"
     )
     *_, alpha = published_work(design, zcdp_of(BUDGET) / 243.0)
     assert max(2.0**each.level / each.batch for each in plan.rounds) <= alpha

@@ -129,13 +129,12 @@ def hardest(n, n_blocks=1):
 def plans(rng):
     one, two = (VertexDesign(3, (2,) * b, (1.0,) * b, (2.0,) * b) for b in (1, 2))
     return {
-        "paper": plan_mirror_descent(one, BUDGET, n_rounds=3, mode="paper"),
+        "paper": plan_mirror_descent(one, BUDGET, n_rounds=3, calibration="paper"),
         "three vertices": plan_mirror_descent(one, BUDGET, n_rounds=3, n_vertices=3),
-        "practical": plan_mirror_descent(one, BUDGET, n_rounds=4),
-        "disjoint": plan_mirror_descent(one, BUDGET, n_rounds=4, full_batch=False),
+        "all records": plan_mirror_descent(one, BUDGET, n_rounds=4),
         "saddle": plan_mirror_descent(two, BUDGET, n_rounds=4),
         "anytime": plan_anytime_mirror_descent(
-            one, BUDGET, rng=rng, n_rounds=3, period=2, n_vertices=2, full_batch=False
+            one, BUDGET, rng=rng, n_rounds=3, n_vertices=2, calibration="paper"
         ),
         "bias reduced, few records": plan_bias_reduced_mirror_descent(one, BUDGET, rng=rng),
         "bias reduced": VertexPlan(
@@ -170,7 +169,7 @@ def test_exact_laws_of_transcripts_stay_within_the_accounted_cost(name, monkeypa
     assert (0.02 if name == "bias reduced" else 0.1) < worst <= 1.0 + 1e-9
 
 
-@pytest.mark.parametrize("name", ["practical", "disjoint"])
+@pytest.mark.parametrize("name", ["all records", "paper"])
 def test_the_audit_finds_steps_of_twice_the_size(name, monkeypatch):
     plan = plans(np.random.default_rng(1))[name]
     loud = replace(plan, steps=tuple(2.0 * step for step in plan.steps))
@@ -330,7 +329,7 @@ def test_batches_are_not_for_a_private_number_of_records():
     for plan in (plan_mirror_descent, plan_anytime_mirror_descent):
         assert plan(design, BUDGET, n_rounds=4).event.neighbouring == relation
         with pytest.raises(ValueError, match="replace_one"):
-            plan(design, BUDGET, n_rounds=4, full_batch=False)
+            plan(design, BUDGET, n_rounds=4, calibration="paper")
 
 
 def test_small_data_cannot_reduce_bias():
@@ -338,12 +337,12 @@ def test_small_data_cannot_reduce_bias():
     design = VertexDesign(10, (9,), (1.0,), (2.0,))
     plan = plan_bias_reduced_mirror_descent(design, BUDGET)
     assert [(each.level, each.batch, each.weight) for each in plan.rounds] == 2 * [(0, 5, 1.0)]
-    for options in ({"mode": "paper"}, {"work": 3.9, "most": 1}):
+    for options in ({"calibration": "paper"}, {"work": 3.9, "most": 1}):
         with pytest.raises(ValueError, match="too few records"):
             plan_bias_reduced_mirror_descent(design, BUDGET, **options)
     with pytest.raises(ValueError, match="more than the 10 records"):
         plan_anytime_mirror_descent(
-            VertexDesign(10, (9,), (1.0,), (2.0,)), BUDGET, n_rounds=11, full_batch=False
+            VertexDesign(10, (9,), (1.0,), (2.0,)), BUDGET, n_rounds=11, calibration="paper"
         )
 
 
@@ -398,10 +397,11 @@ def test_clipping_of_entries():
 
 def test_pure_budgets_are_split_plainly():
     design = VertexDesign(1000, (8,), (1.0,), (2.0,))
-    plan = plan_mirror_descent(design, PrivacyBudget(1.0), n_rounds=5, full_batch=False)
+    plan = plan_mirror_descent(design, PrivacyBudget(1.0), n_rounds=5)
     assert tightest_epsilon(plan.event, 0.0) == pytest.approx(1.0, rel=1e-6)
     assert tightest_epsilon(plan.event, 0.0) <= 1.0
-    assert plan.steps[0] == pytest.approx(250.0 / (4.0 * 4), rel=1e-3)
+    # draws of rounds 2 to 5 move by 1, ..., 4 times 2 / n
+    assert plan.steps[0] == pytest.approx(1000.0 / (4.0 * 10), rel=1e-3)
 
 
 @pytest.mark.parametrize("n_rounds", [2, 3])
@@ -411,6 +411,6 @@ def test_no_plan_is_refused_because_of_its_random_indices(n_rounds):
     for seed in range(12):
         plan = plan_anytime_mirror_descent(
             design, PrivacyBudget(1.0, 1e-6), rng=np.random.default_rng(seed), n_rounds=n_rounds,
-            n_vertices=1, period=2,
+            n_vertices=1,
         )  # fmt: skip
         assert plan.n_draws > 0 and plan.releases[0].sensitivity > 0
