@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincc
 
-from skdp._checks import check_positive
 from skdp.algorithms.exponential import rules
 from skdp.algorithms.exponential.mechanism import (
     PROPOSAL_LIMIT,
@@ -122,10 +121,9 @@ def plan_localized_exponential(
     *,
     radius: float,
     alpha: float,
-    xi: float | None = None,
     proposal_limit: float = PROPOSAL_LIMIT,
 ) -> LocalizedExponentialPlan:
-    """Choose the local radius, the noise and the density from public numbers.
+    """Choose the noise, the density and the local radius of the least bound from public numbers.
 
     Parameters
     ----------
@@ -133,9 +131,6 @@ def plan_localized_exponential(
         As in :func:`plan_exponential_mechanism`.
     alpha : float
         > 0.
-    xi : float, optional
-        The local radius in units of ``d * noise scale``, the mean norm of the noise. Default:
-        the radius that minimises the public bound of the plan.
 
     Raises
     ------
@@ -145,8 +140,6 @@ def plan_localized_exponential(
     check_case(loss, budget, radius, alpha, design.n_records)
     if not alpha > 0:
         raise ValueError(f"alpha == {alpha}: localisation needs strong convexity, alpha > 0.")
-    if xi is not None:
-        check_positive(xi=xi)
     norm, half = design.feature_norm, PrivacyBudget(0.5 * budget.epsilon)
     radius = bounded_problem_radius(loss, norm, alpha, radius)
     constants = EmpiricalRisk(loss).constants(design, alpha, radius)
@@ -178,12 +171,12 @@ def plan_localized_exponential(
         )
 
     mean = design.width * output.mechanism.noise_scale + output.accuracy
-    shares = np.geomspace(*rules.LOCAL_RADII) if xi is None else [xi]
-    best = min((plan(share * mean) for share in shares), key=LocalizedExponentialPlan.bound)
+    plans = (plan(share * mean) for share in np.geomspace(*rules.LOCAL_RADII))
+    best = min(plans, key=LocalizedExponentialPlan.bound)
     if best.local_radius < _SMALLEST_SHARE * radius:
         raise ValueError(
             f"The local radius, {best.local_radius:g}, is too small for double precision around a "
-            f"point of norm up to {radius:g}. Use a larger xi, or output perturbation."
+            f"point of norm up to {radius:g}. Use output perturbation."
         )
     check_proposals(best.log_proposals, proposal_limit)
     return best

@@ -217,10 +217,7 @@ class ObjectivePerturbationPlan(Plan):
 
 
 def plan_objective_perturbation(
-    objective: Objective,
-    budget: PrivacyBudget,
-    *,
-    clip: float | None = None,
+    objective: Objective, budget: PrivacyBudget
 ) -> ObjectivePerturbationPlan:
     """Choose the penalty, the noise and the accuracy from public numbers.
 
@@ -230,17 +227,14 @@ def plan_objective_perturbation(
         Of a mean of a loss with a bounded derivative in one margin, or of the softmax loss. Its
         penalty, if any, is raised to what privacy needs; coefficients are projected onto its ball.
     budget : PrivacyBudget
-    clip : float, optional
-        Bound on the derivative of the binary log loss; 1 is the log loss itself.
 
     Raises
     ------
     ValueError
         If no theorem covers the loss.
     """
-    clip = rules.CLIP if clip is None else clip
     share = rules.PURE_HESSIAN_SHARE if budget.is_pure else rules.HESSIAN_SHARE
-    loss = _bounded_loss(objective, budget, clip, share)
+    loss = _bounded_loss(objective, budget, share)
     design = _with_intercept(objective.design)
     plans = [
         _plan(objective, loss, design, budget, share, part, least)
@@ -345,7 +339,7 @@ def _split(budget: PrivacyBudget, share: float) -> tuple[PrivacyBudget, PrivacyB
     return spent, PrivacyBudget(epsilon, delta)
 
 
-def _bounded_loss(objective: Objective, budget: PrivacyBudget, clip: float, share: float) -> Loss:
+def _bounded_loss(objective: Objective, budget: PrivacyBudget, share: float) -> Loss:
     """Return the loss that is minimised; refuse one that no theorem covers."""
     risk = objective.risk
     loss = risk.loss
@@ -357,7 +351,7 @@ def _bounded_loss(objective: Objective, budget: PrivacyBudget, clip: float, shar
             f"{risk}."
         )
     if type(loss) is LogisticLoss:
-        return ClippedLogisticLoss(clip)
+        return ClippedLogisticLoss(rules.CLIP)
     if risk.is_smooth:
         return loss
     # a narrow envelope needs a large penalty: the width that balances their bias on isotropic rows

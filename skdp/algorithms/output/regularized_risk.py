@@ -182,7 +182,6 @@ def utility_bound(
     noise_square: float,
     *,
     comparator_norm: float | None = None,
-    second_moment: float | None = None,
 ) -> float:
     """Bound the expected excess of a smooth risk over the best w of the comparator's norm.
 
@@ -193,7 +192,7 @@ def utility_bound(
     risk, design, mu = objective.risk, objective.design, constants.strong_convexity
     penalty = 0.0 if objective.alpha else mu  # the part that is there for privacy
     norm = objective.comparator_norm if comparator_norm is None else comparator_norm
-    bound = risk.penalty_cost(design, penalty, norm, second_moment)
+    bound = risk.penalty_cost(design, penalty, norm)
     bound += risk.noise_cost(design, noise_square / constants.dimension)
     bound += constants.lipschitz * accuracy
     bound += 0.5 * (mu - penalty) * noise_square

@@ -10,7 +10,7 @@ from plain_noise import seeded
 from scipy.stats import binom, kstest
 
 from skdp.algorithms import Run
-from skdp.algorithms.exponential import sampling
+from skdp.algorithms.exponential import rules, sampling
 from skdp.algorithms.exponential.localisation import (
     localized_exponential,
     plan_localized_exponential,
@@ -259,8 +259,8 @@ def test_utility_bound(loss, alpha):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("xi", [0.5])
-def test_the_local_ball_holds_the_minimiser(xi):
+def test_the_local_ball_holds_the_minimiser(monkeypatch):
+    monkeypatch.setattr(rules, "LOCAL_RADII", (0.5, 0.5, 1))
     rows, targets = records("squared", n=500, d=2)
     phi, noise = LOSSES["squared"], seeded(0)
     problem = FiniteSumProblem(rows.with_targets(targets), phi, 0.5, Ball(0.5))
@@ -268,7 +268,7 @@ def test_the_local_ball_holds_the_minimiser(xi):
     missed, excess, runs = 0, [], 300
     for _ in range(runs):
         result = localized_exponential(
-            rows.with_targets(targets), phi, PrivacyBudget(4.0), radius=1.0, alpha=0.5, xi=xi,
+            rows.with_targets(targets), phi, PrivacyBudget(4.0), radius=1.0, alpha=0.5,
             run=Run(noise=noise),
         )  # fmt: skip
         plan = result.plan
@@ -357,14 +357,15 @@ def test_the_law_does_not_depend_on_units(scale):
         np.testing.assert_allclose(points[1], points[0], rtol=1e-6)
 
 
-def test_an_uncertified_anchor_is_no_error():
+def test_an_uncertified_anchor_is_no_error(monkeypatch):
     """A tiny ball at the edge of the large one, where projections are inaccurate."""
+    monkeypatch.setattr(rules, "LOCAL_RADII", (1.88e-6, 1.88e-6, 1))
     rng = np.random.default_rng(0)
     rows = Records(rng.uniform(-1, 1, (3, 2)), 1.0)
     for seed in range(20):
         result = localized_exponential(
             rows.with_targets(np.array([0.0, 1.0, 1.0])), SquaredHingeLoss(),
-            PrivacyBudget(94.7, 0.0), radius=3.716, alpha=1.01e-4, xi=1.88e-6,
+            PrivacyBudget(94.7, 0.0), radius=3.716, alpha=1.01e-4,
             run=Run(noise=seeded(seed)),
         )  # fmt: skip
         assert np.linalg.norm(result.point) <= 3.716 * (1 + 1e-12)

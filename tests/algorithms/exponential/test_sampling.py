@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plain_noise import seeded
 
 from skdp.algorithms import Run
-from skdp.algorithms.exponential import sampling
+from skdp.algorithms.exponential import rules, sampling
 from skdp.algorithms.exponential.localisation import (
     localized_exponential,
     plan_localized_exponential,
@@ -200,10 +200,12 @@ def test_anchors_outside_of_the_balls_are_not_used(astray, monkeypatch):
     assert np.array_equal(anchors, [np.zeros(1)])
 
 
-def test_balls_that_are_too_small_for_double_precision():
+def test_balls_that_are_too_small_for_double_precision(monkeypatch):
     """Points of such a ball around a released center are rounded; no proposal would hit it."""
     arguments = {"design": Design(1.0, 2, 100), "budget": PrivacyBudget(2.0)}
     arguments |= {"radius": 1.0, "alpha": 0.5}
+    monkeypatch.setattr(rules, "LOCAL_RADII", (1e-16, 1e-16, 1))
     with pytest.raises(ValueError, match="too small"):
-        plan_localized_exponential(LogisticLoss(), xi=1e-16, **arguments)
-    assert plan_localized_exponential(LogisticLoss(), xi=1e-6, **arguments).local_radius > 0
+        plan_localized_exponential(LogisticLoss(), **arguments)
+    monkeypatch.setattr(rules, "LOCAL_RADII", (1e-6, 1e-6, 1))
+    assert plan_localized_exponential(LogisticLoss(), **arguments).local_radius > 0
