@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -83,62 +82,29 @@ class WeightNoise:
     margins: MarginNoise
 
     @classmethod
-    def dense(
-        cls, factor: np.ndarray, moments: np.ndarray, intercept: float, mix: np.ndarray
+    def independent(
+        cls, squares: np.ndarray, intercept: float, norm: float, mix: np.ndarray
     ) -> WeightNoise:
-        """Make it from a square root of the covariance, for weights of ``(x, intercept)``.
+        """Make it from variances of independent weights of ``(x, intercept)``, a row per output.
 
-        ``factor' factor`` is the covariance; `moments` are second moments of rows, for what an
-        average one is.
+        `norm` is that of average and rare rows with their last feature.
         """
-        d = len(moments) - bool(intercept)
-        directions = np.zeros((len(factor), d + 1))
-        directions[:, : len(moments)] = factor
-        directions[:, d] *= intercept
-        average = float(np.einsum("qi,ij,qj->", factor, moments, factor, optimize=True))
-        length = float(np.trace(moments[:d, :d]))
-        largest = spectral_norm(factor[:, :d]) ** 2
-        size = np.sqrt((mix**2).sum(axis=1).mean())
+        d = squares.shape[1] - 1
+        of_coef, of_last = np.split(mix**2 @ squares, [d], axis=1)
+        lengths = norm**2 - intercept**2, intercept**2
+        average, rare = (
+            float(np.sqrt((part * lengths[0] + of_last[:, 0] * lengths[1]).mean()))
+            for part in (of_coef.mean(axis=1), of_coef.max(axis=1))
+        )
+        size = float(np.sqrt(of_coef.mean()))
         return cls(
-            directions=directions,
-            variances=np.ones((1, len(factor))),
-            plain=np.zeros((1, d)),
+            directions=np.eye(1, d + 1, d) * intercept,
+            variances=squares[:, d:],
+            plain=squares[:, :d],
             center=np.zeros(d),
             mix=mix,
             mixed=np.zeros((0, len(mix), d + 1)),
-            margins=MarginNoise(
-                coef=float(size * np.linalg.norm(factor[:, :d]) / math.sqrt(max(d, 1))),
-                average_row=float(size) * math.sqrt(max(average, 0.0)),
-                rare_row=float(size) * math.sqrt(largest * max(length, 0.0)),
-            ),
-        )
-
-    @classmethod
-    def isotropic(
-        cls,
-        variance: Any,
-        n_features: int,
-        intercept: float,
-        norm: float,
-        mix: np.ndarray,
-        of_intercept: Any = None,
-    ) -> WeightNoise:
-        """Make it from variances of outputs that are the same for all features.
-
-        `norm` is that of average and rare rows; `of_intercept` has the variances of the weights of
-        the constant feature, by default the same.
-        """
-        plain = np.full(mix.shape[1], 1.0) * variance
-        last = plain if of_intercept is None else of_intercept
-        size = float(np.sqrt((mix**2 @ plain).mean()))
-        return cls(
-            directions=np.eye(1, n_features + 1, n_features) * intercept,
-            variances=np.asarray(last)[:, None],
-            plain=np.broadcast_to(plain[:, None], (len(plain), n_features)),
-            center=np.zeros(n_features),
-            mix=mix,
-            mixed=np.zeros((0, len(mix), n_features + 1)),
-            margins=MarginNoise(coef=size, average_row=size * norm, rare_row=size * norm),
+            margins=MarginNoise(coef=size, average_row=average, rare_row=rare),
         )
 
     def coef(self, along: np.ndarray | None = None) -> np.ndarray:

@@ -148,6 +148,25 @@ def test_reports_have_the_noise_of_coefficients_and_of_average_rows(model):
     assert noise["average_row"] == pytest.approx(np.sqrt(np.mean(deviations**2)), rel=0.15)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPRidgeCV(method=Bilevel(as_published=True), penalty_groups=[0] * 3 + [1] * 3, **NUMBERS),
+        DPLinearRegressor(loss="huber", method="objective", **NUMBERS),
+    ],
+    ids=str,
+)
+def test_average_rows_have_the_noise_of_the_intercept_too(model):
+    """Rows are of the length that is planned for."""
+    X, y = table("numbers", 3000, 6)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    fitted = model.set_params(random_state=0).fit(X, y)
+    deviations = fitted.predict(X, return_std=True)[1]
+    noise = fitted.privacy_.noise
+    assert noise["average_row"] == pytest.approx(np.sqrt(np.mean(deviations**2)), rel=0.01)
+    assert noise["rare_row"] >= noise["average_row"]
+
+
 def test_of_printed_output_perturbation_it_is_that_of_its_release():
     X, y = table("numbers", 500, 4)
     fitted = DPRidge(method="output_perturbation", random_state=0, **NUMBERS).fit(X, y)

@@ -185,20 +185,13 @@ class ObjectivePerturbationPlan(Plan):
                 self.loss, offsets, covariance, math.inf, np.ones(1), spread=spread
             ).mean
         )
-        moments = np.append(np.full(d, moment), np.full(design.width - d, design.intercept**2))
+        moments = np.append(np.full(d, moment), design.intercept**2)
         size, n = self.objective.dimension, self.design.n_records
         squares = self.linear.mean_square(size) / size
         variances = squares / (n * np.outer(curvatures, moments) + self.penalty) ** 2
         variances += self.output.mean_square(size) / size
         mix = np.asarray(self.loss.class_weights(np.eye(k))) @ outputs
-        return WeightNoise.isotropic(
-            variances[:, 0],
-            d,
-            design.intercept,
-            design.feature_norm,
-            mix,
-            of_intercept=variances[:, -1],
-        )
+        return WeightNoise.independent(variances, design.intercept, design.feature_norm, mix)
 
     def problem(self, records: Records, center: np.ndarray) -> FiniteSumProblem:
         """Make the perturbed problem: a penalty around ``center = -b / Lambda``.

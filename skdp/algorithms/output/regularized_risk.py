@@ -68,14 +68,11 @@ class RegularizedRiskPlan(Plan):
     def noise(self) -> WeightNoise:
         """Covariance of the released weights, but for the projection onto the ball."""
         design, loss = self.objective.design, self.risk.loss
-        dimension = self.step.constants.dimension
-        return WeightNoise.isotropic(
-            self.step.mechanism.mean_square(dimension) / dimension,
-            design.n_features,
-            design.intercept,
-            design.feature_norm,
-            np.asarray(loss.class_weights(np.eye(loss.n_outputs))),
-        )
+        k, dimension = loss.n_outputs, self.step.constants.dimension
+        variance = self.step.mechanism.mean_square(dimension) / dimension
+        squares = np.full((k, design.n_features + 1), variance)
+        mix = np.asarray(loss.class_weights(np.eye(k)))
+        return WeightNoise.independent(squares, design.intercept, design.feature_norm, mix)
 
     def run(self, data: Records, run: Run) -> Result:
         self.objective.design.check(data)

@@ -96,14 +96,10 @@ class FinalFitPlan(Plan):
     def run(self, data: Records, run: Run) -> Result:
         point = self.step.run(self.objective.problem(data, self.alpha), run).point
         whitening, objective = self.objective.whitening(self.alpha), self.objective
-        variance = self.step.mechanism.mean_square(len(whitening)) / len(whitening)
-        design = objective.design
-        noise = WeightNoise.dense(
-            np.diag(math.sqrt(variance) * whitening),
-            design.second_moment * np.eye(len(whitening)),
-            data.intercept,
-            np.ones((1, 1)),
-        )
+        squares = whitening**2 * (self.step.mechanism.mean_square(len(whitening)) / len(whitening))
+        squares = np.append(squares[: objective.design.n_features], squares[-1])[None]
+        norm = objective.design.feature_norm
+        noise = WeightNoise.independent(squares, data.intercept, norm, np.ones((1, 1)))
         return Result(point=point * whitening, plan=self, noise=noise)
 
 
