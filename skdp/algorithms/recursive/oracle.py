@@ -80,6 +80,5 @@ class NoisyGradientOracle:
         x, y = (np.linalg.norm(new - old) for new, old in zip(point, anchor, strict=True))
         # it bounds noise; the guarantee does not depend on it
         distance = settings.smoothness * float(np.hypot(x, 0.0 if block == "y" else y))
-        largest = settings.clip_of_differences
-        clip = min(largest * weight, distance * weight)
-        return clip * unit if math.isfinite(clip) else largest * unit
+        clip = min(settings.clip * weight, distance * weight)
+        return clip * unit if math.isfinite(clip) else settings.clip * unit

@@ -57,8 +57,7 @@ class RGDAPlan(Plan):
 
     shown = (
         *("neighbouring", "n_public", "settings.n_steps", "settings.period"),
-        *("settings.inner_steps", "clip_norm=settings.clip"),
-        *("clip_norm_difference=settings.clip_of_differences", "settings.smoothness", "share_y"),
+        *("settings.inner_steps", "clip_norm=settings.clip", "settings.smoothness", "share_y"),
         *("settings.unit_y", "settings.step_size", "settings.step_size_y", "settings.normalise"),
         *("settings.momentum", "settings.decay", "settings.average", "settings.radius"),
     )

@@ -102,11 +102,10 @@ class RGDASettings:
     sampling_rate, sampling_rate_difference : float
         Of the Poisson batches of gradients and of differences; default: 1, and the same.
     clip : float, default=1.0
-        Largest norm of a record's gradient (in x and y together).
-    clip_difference : float, optional
-        Of a difference of two gradients of a record; default: `clip`.
+        Largest norm of a record's gradient (in x and y together), and of a difference of two.
     smoothness : float, default=1.0
-        Differences are also clipped to `smoothness` times the distance of the two points.
+        Differences of two gradients of a record are also clipped to `smoothness` times the distance
+        of the two points.
     noise_ratio : float, default=1.0
         Noise of a difference over that of a gradient, each in units of its clipping norm.
     share_y : float, default=0.2
@@ -140,7 +139,6 @@ class RGDASettings:
     sampling_rate: float = 1.0
     sampling_rate_difference: float | None = None
     clip: float = 1.0
-    clip_difference: float | None = None
     smoothness: float = 1.0
     noise_ratio: float = 1.0
     share_y: float = 0.2
@@ -163,7 +161,7 @@ class RGDASettings:
         for name in ("sampling_rate", "sampling_rate_difference"):
             if (rate := getattr(self, name)) is not None:
                 check_real(name, rate, 0.0, 1.0, closed="right")
-        for name in (*_POSITIVE, *["clip_difference"] * (self.clip_difference is not None)):
+        for name in _POSITIVE:
             # wide, but products of them are far from the ends of double precision
             check_real(name, getattr(self, name), 1e-50, 1e50)
         check_real("share_y", self.share_y, 0.0, 1.0, closed="neither")
@@ -172,11 +170,6 @@ class RGDASettings:
             check_bool(name, getattr(self, name))
         if not (self.escape is None or isinstance(self.escape, EscapePhase)):
             raise TypeError(f"escape must be an EscapePhase, got {self.escape!r}.")
-
-    @property
-    def clip_of_differences(self) -> float:
-        """Largest norm of a difference."""
-        return self.clip if self.clip_difference is None else self.clip_difference
 
     @property
     def n_queries(self) -> tuple[int, int]:

@@ -184,8 +184,6 @@ def test_accounting_of_full_batches_and_its_direction():
     assert cost_of(made) == pytest.approx(1.0, rel=1e-6) and cost_of(made) <= 1.0 + 1e-12
     # the two blocks of a linear dual cost what one joint release does
     settings = RGDASettings(n_steps=1, share_y=0.3)
-    shorter = replace(settings, clip=0.1)  # differences follow
-    assert shorter.clip_of_differences == 0.1
     planned = replace(made, settings=settings, is_linear_dual=True)
     parts = [1.0 / planned.multiplier("refresh", block) ** 2 for block in ("x", "y")]
     assert sum(parts) == pytest.approx(1.0 / (2.0 * made.refresh.noise_multiplier) ** 2)
