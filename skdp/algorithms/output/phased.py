@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from skdp._checks import check_option
 from skdp._runtime import without_warnings
@@ -188,9 +187,9 @@ def phased_candidate(
     if not objective.risk.is_smooth:
         plan = plan_phased_output_perturbation(objective, budget)
         return plan.bound(), lambda: plan
-    search = _ScheduleSearch(objective, budget)
-    least = search.best()
-    return least[0], lambda: _phased_plan(objective, budget, *search.phases(*least), "analytic")
+    bound, log_first, growth, sizes = _ScheduleSearch(objective, budget).best()
+    moduli = math.exp(log_first) * growth ** np.arange(len(sizes))
+    return bound, lambda: _phased_plan(objective, budget, sizes, moduli, "analytic")
 
 
 def _ball_constants(objective: Objective) -> ProblemConstants:
@@ -290,23 +289,6 @@ class _ScheduleSearch:
                 if searching[schedule][0] == rules.PATIENCE:
                     del searching[schedule]
         return best
-
-    def phases(
-        self, least: float, log_first: float, growth: float, sizes: list[int]
-    ) -> tuple[list[int], np.ndarray]:
-        """Return the sizes and the moduli of :meth:`best` phases, mu_1 by Brent's method."""
-
-        def bound(log_first: float) -> float:
-            moduli = [math.exp(log_first) * growth**k for k in range(len(sizes))]
-            steps = [self._costs(*phase) for phase in zip(sizes, moduli, strict=True)]
-            return float(phased_utility_bound(self.objective, moduli, steps))
-
-        found = minimize_scalar(
-            bound, bounds=self.range, method="bounded", options={"xatol": rules.LOG_ACCURACY}
-        )
-        if found.fun < least * 1.001:  # Brent's method may end at another local minimum
-            log_first = float(found.x)
-        return sizes, math.exp(log_first) * growth ** np.arange(len(sizes))
 
 
 def _step_costs(

@@ -19,8 +19,8 @@ SADDLE_SCHEDULES = ((8.0, 1.0), (64.0, 2.0))
 #: schedule: of minimisation, and of saddle points.
 MOST_PHASES, PATIENCE, SADDLE_PATIENCE = 24, 3, 2
 #: Half of the search range of ``log mu_1``; half-widths and numbers of points of the grids, each
-#: around the best point of the one before; accuracy of the planned one.
-HALF_RANGE, GRIDS, LOG_ACCURACY = 12.0, ((12.0, 49), (0.5, 17)), 0.02
+#: around the best point of the one before.
+HALF_RANGE, GRIDS = 12.0, ((12.0, 49), (0.5, 17), (0.06, 7))
 #: Saddle points: first step, accuracy and most evaluations of the search for ``log mu_1`` and
 #: ``log nu``.
 SADDLE_STEP, SADDLE_ACCURACY, SADDLE_EVALUATIONS = 3.0, 0.02, 200
