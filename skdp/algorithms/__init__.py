@@ -47,7 +47,7 @@ from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurem
 from skdp.algorithms.queries.mirror_descent import plan_linear_queries
 from skdp.algorithms.recursive.rgda import dp_rgda, plan_dp_rgda
 from skdp.algorithms.recursive.settings import EscapePhase, RGDASettings, plan_escape_phase
-from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
+from skdp.algorithms.worst_group.max_group_loss import plan_max_group_loss
 from skdp.problems.group_objective import GroupObjective
 
 __all__ = [

@@ -7,8 +7,8 @@ from typing import Any
 
 from skdp._checks import check_bool, check_count, check_real
 from skdp.algorithms.plan import Plan
+from skdp.algorithms.worst_group.max_group_loss import plan_max_group_loss
 from skdp.algorithms.worst_group.network import plan_group_network
-from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
 from skdp.methods.base import Candidate, Method, Published
 from skdp.methods.linear import Entrywise

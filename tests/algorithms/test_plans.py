@@ -15,7 +15,7 @@ from skdp.algorithms import (
     plan_saddle_output_perturbation,
 )
 from skdp.algorithms.plan import Run
-from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
+from skdp.algorithms.worst_group.max_group_loss import plan_max_group_loss
 from skdp.mechanisms import NoiseSource
 from skdp.methods.choice import METHODS, choose
 from skdp.privacy import Neighbouring, PrivacyBudget

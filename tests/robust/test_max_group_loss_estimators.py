@@ -25,7 +25,7 @@ from sklearn.base import clone
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
 from skdp.algorithms.core.noisy_sums import NoisySum
-from skdp.algorithms.worst_group import phased_saddle
+from skdp.algorithms.worst_group import max_group_loss
 from skdp.methods import PhasedSaddle, SaddleOutputPerturbation
 from skdp.privacy import tightest_epsilon
 from skdp.problems import GroupWeights, HalfSquaredLoss, LogisticLoss, MaxGroupLossProblem, Records
@@ -398,7 +398,7 @@ def test_a_look_pays_for_the_rounding_of_margins(monkeypatch):
         return release(self, exact, noise, moved)
 
     monkeypatch.setattr(NoisySum, "release", watched)
-    monkeypatch.setattr(phased_saddle, "two_margins", lambda d, size: 1e-3)
+    monkeypatch.setattr(max_group_loss, "two_margins", lambda d, size: 1e-3)
     own = {"kind": PhasedSaddle, "max_group_weight": "auto"}
     classifier(3.0, mode="private", own=own).fit(X, Y, groups=GROUPS)
     assert seen["losses of the groups"] == pytest.approx(2e-3, rel=1e-9)  # of slopes up to 2

@@ -1,6 +1,6 @@
 """The method "mirror_descent" of the worst group's loss: coefficients against groups.
 
-Algorithm 1 of Gonzalez, Guzman and Paquette (2024) for the maximal loss of their section 1.4: one
+Algorithm 1 of González, Guzmán and Paquette (2024) for the maximal loss of their section 1.4: one
 block draws vertices of the l1 ball of the coefficients, the other one draws groups, those with
 large losses more often. Theory: docs/theory/mirror_descent.md, section 7.
 """
