@@ -74,7 +74,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     method : {"auto", "adaptive", "mirror_descent"} or Method, default="auto"
         "adaptive" draws badly answered marginals and measures them with Gaussian noise, round by
         round; it keeps a junction tree, so tables may have many columns. "mirror_descent" only
-        draws queries (Gonzalez et al. 2024, Theorem 1.1), on up to 2^20 combinations of
+        draws queries (González et al. 2024, Theorem 1.1), on up to 2^20 combinations of
         categories; :class:`~skdp.methods.QueryMirrorDescent` has its steps as published. "auto" is
         "adaptive", for ``delta == 0`` "mirror_descent".
     accountant : BudgetAccountant or None, default=None
@@ -107,7 +107,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
 
     References
     ----------
-    .. [1] T. Gonzalez, C. Guzman, C. Paquette, "Mirror descent algorithms with nearly
+    .. [1] T. González, C. Guzmán, C. Paquette, "Mirror descent algorithms with nearly
        dimension-independent rates for differentially-private stochastic saddle-point problems",
        COLT 2024, section 1.4.
     .. [2] R. McKenna, B. Mullins, D. Sheldon, G. Miklau, "AIM: an adaptive and iterative mechanism

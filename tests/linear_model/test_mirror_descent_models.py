@@ -72,9 +72,9 @@ def test_three_classes_are_learnt(loss, relation):
 @pytest.mark.parametrize(
     ("variant", "algorithm"),
     [
-        pytest.param("anytime", "Gonzalez et al. 2024, Algorithm 5", marks=pytest.mark.slow),
+        pytest.param("anytime", "González et al. 2024, Algorithm 5", marks=pytest.mark.slow),
         pytest.param(
-            "bias_reduced", "Gonzalez et al. 2024, Algorithms 2 and 3", marks=pytest.mark.slow
+            "bias_reduced", "González et al. 2024, Algorithms 2 and 3", marks=pytest.mark.slow
         ),
         ("variance_reduced", "Asi et al. 2021, Algorithm 3"),
     ],

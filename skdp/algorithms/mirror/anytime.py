@@ -1,4 +1,4 @@
-"""Mirror descent with gradients at the running average: Algorithm 5 of Gonzalez et al. (2024).
+"""Mirror descent with gradients at the running average: Algorithm 5 of González et al. (2024).
 
 The running average ``w^t`` of the iterates is a mixture of their softmaxes: a draw from it is a
 draw of an index i, uniform on 1..t, and of a vertex from the i-th softmax. The indices do not
@@ -101,7 +101,7 @@ def plan_anytime_mirror_descent(
         budget,
         rounds,
         calibration,
-        "Gonzalez et al. 2024, Algorithm 5",
+        "González et al. 2024, Algorithm 5",
         full_batch=full,
         caps=(cap,),
         batch=batch,

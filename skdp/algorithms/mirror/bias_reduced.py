@@ -1,4 +1,4 @@
-"""Mirror descent with bias-reduced gradients: Algorithms 2 and 3 of Gonzalez et al. (2024).
+"""Mirror descent with bias-reduced gradients: Algorithms 2 and 3 of González et al. (2024).
 
 A gradient at the mean of few vertices is biased where the function is not quadratic. Here N is
 geometric, ``2^(N + 1)`` vertices are drawn, and a difference of two gradients, times what makes up
@@ -127,7 +127,7 @@ def plan_bias_reduced_mirror_descent(
         budget,
         rounds,
         calibration,
-        "Gonzalez et al. 2024, Algorithms 2 and 3",
+        "González et al. 2024, Algorithms 2 and 3",
         average=not is_paper,
         caps=(step,) * len(design.sizes),
         most=most,

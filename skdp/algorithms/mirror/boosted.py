@@ -1,4 +1,4 @@
-"""Saddle points with high probability: Algorithm 4 of Gonzalez et al. (2024).
+"""Saddle points with high probability: Algorithm 4 of González et al. (2024).
 
 Several runs of Algorithm 3 on parts of the records, best responses to each of them on other parts,
 and an exponential mechanism that chooses the run of the smallest gap on a last part. Every record
@@ -111,7 +111,7 @@ class BoostedMirrorDescentPlan(DescentPlan):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "algorithm": "Gonzalez et al. 2024, Algorithm 4",
+            "algorithm": "González et al. 2024, Algorithm 4",
             "n_runs": len(self.runs),
             "n_responses": self.n_responses,
             "value_bound": self.value_bound,

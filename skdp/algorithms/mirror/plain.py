@@ -1,4 +1,4 @@
-"""Mirror descent in the l1 geometry: Algorithm 1 of Gonzalez, Guzman and Paquette (2024).
+"""Mirror descent in the l1 geometry: Algorithm 1 of González, Guzmán and Paquette (2024).
 
 Theory: docs/theory/mirror_descent.md.
 """
@@ -91,7 +91,7 @@ def plan_mirror_descent(
         budget,
         rounds,
         calibration,
-        "Gonzalez et al. 2024, Algorithm 1",
+        "González et al. 2024, Algorithm 1",
         full_batch=not is_paper,
         average=not is_paper,
         caps=theory_steps(design, n_rounds),

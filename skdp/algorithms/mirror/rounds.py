@@ -1,6 +1,6 @@
 """Entropic mirror descent with draws of vertices: the rounds that all its variants share.
 
-Gonzalez, Guzman and Paquette (2024). The algorithm keeps scores of the vertices of a simplex, the
+González, Guzmán and Paquette (2024). The algorithm keeps scores of the vertices of a simplex, the
 sums of all gradients so far times minus the step, and gives away nothing but vertices drawn from
 their softmax. Gradients are taken at points made of such vertices, so that the scores of
 neighbours differ by what one record moves the gradients, and every draw is an exponential

@@ -1,4 +1,4 @@
-"""Variance-reduced private Frank-Wolfe: Theorem 3.22 of Gonzalez et al. (2024).
+"""Variance-reduced private Frank-Wolfe: Theorem 3.22 of González et al. (2024).
 
 The best responses of their Algorithm 4 and the row of Table 1 for smooth functions over one
 simplex; the algorithm is Algorithm 3 of Asi, Feldman, Koren and Talwar (2021). Phase t is a binary

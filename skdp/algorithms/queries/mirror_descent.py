@@ -3,7 +3,7 @@
     min over distributions x of the universe, max over weights y of the queries of
         sum_j y_j (q_j(records) - <q_j, x>),
 
-with both signs of every query (Gonzalez, Guzman and Paquette 2024, section 1.4 (a) and Theorem
+with both signs of every query (González, Guzmán and Paquette 2024, section 1.4 (a) and Theorem
 1.1, whose algorithm is not printed; Algorithm 1 is reconstructed for it). The gradient in x is the
 sum of the weighted queries and does not touch the records, so the distributions are public and
 exact; only the draws of queries, which stand for y, cost privacy. This is the family of DualQuery

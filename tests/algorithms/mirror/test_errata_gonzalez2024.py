@@ -1,4 +1,4 @@
-"""The errata of Gonzalez, Guzman and Paquette (2024), and the numbers of their settings.
+"""The errata of González, Guzmán and Paquette (2024), and the numbers of their settings.
 
 Printed forms are written out, and a test shows what they do: errata G3, G5 and G7.
 G1, G2 and G14 are in ``test_plain.py``: the sign of the ascent, the constant C_M, and the
