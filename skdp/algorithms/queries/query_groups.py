@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -113,16 +112,13 @@ def groups_of(workload: Workload) -> Groups:
     raise TypeError(f"no groups for {type(workload).__name__}.")
 
 
-@dataclass
 class Measurements:
     """Noisy answers of groups, repeated ones combined, and the model that is fitted to them."""
 
-    groups: Groups
-    values: dict[Columns, np.ndarray] = field(default_factory=dict)
-    variances: dict[Columns, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.model = self.groups.model(())
+    def __init__(self, groups: Groups) -> None:
+        self.groups, self.model = groups, groups.model(())
+        self.values: dict[Columns, np.ndarray] = {}
+        self.variances: dict[Columns, float] = {}
 
     def add(self, key: Columns, value: np.ndarray, variance: float) -> None:
         """Add a measurement; the mean by inverse variances with earlier ones of the group."""

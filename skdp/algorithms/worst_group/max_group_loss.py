@@ -133,12 +133,8 @@ class MaxGroupLossPlan(GroupPlan):
         return self.phased.remarks()
 
     def to_dict(self) -> dict[str, Any]:
-        weights = self.objective.weights
-        numbers = {
-            "radius": self.objective.radius,
-            "largest_group_weights": list(weights.largest),
-            **self.phased.to_dict(),
-        }
+        radius = self.objective.radius
+        numbers = {"radius": radius, **self.public_numbers(), **self.phased.to_dict()}
         if self.objective.release_weights:
             numbers["group_weights_noise"] = self.phased.phases[-1].noise_scale_y
         return numbers
