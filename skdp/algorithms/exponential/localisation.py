@@ -16,7 +16,6 @@ from scipy.special import gammaincc
 
 from skdp.algorithms.exponential import rules
 from skdp.algorithms.exponential.mechanism import (
-    PROPOSAL_LIMIT,
     ExponentialPlan,
     bound_log_proposals,
     bound_oscillation,
@@ -121,13 +120,12 @@ def plan_localized_exponential(
     *,
     radius: float,
     alpha: float,
-    proposal_limit: float = PROPOSAL_LIMIT,
 ) -> LocalizedExponentialPlan:
     """Choose the noise, the density and the local radius of the least bound from public numbers.
 
     Parameters
     ----------
-    loss, design, budget, radius, proposal_limit
+    loss, design, budget, radius
         As in :func:`plan_exponential_mechanism`.
     alpha : float
         > 0.
@@ -178,7 +176,7 @@ def plan_localized_exponential(
             f"The local radius, {best.local_radius:g}, is too small for double precision around a "
             f"point of norm up to {radius:g}. Use output perturbation."
         )
-    check_proposals(best.log_proposals, proposal_limit)
+    check_proposals(best.log_proposals)
     return best
 
 
@@ -209,8 +207,8 @@ def draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
     """
     if not (budget.is_pure and objective.risk.loss.n_outputs == 1):
         return math.inf
-    plan = _fast_draw(objective, budget, objective.radius, limit=rules.FAST_LIMIT)
-    if plan is None:
+    plan = _fast_draw(objective, budget, objective.radius)
+    if plan is None or plan.log_proposals > math.log(rules.FAST_LIMIT):
         return math.inf
     bound = rules.BOUND_FACTOR * plan.bound()
     if objective.population:
@@ -220,20 +218,19 @@ def draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
     return bound
 
 
-def _fast_draw(*arguments: Any, **options: Any) -> ExponentialPlan | None:
+def _fast_draw(
+    objective: Objective, budget: PrivacyBudget, radius: float
+) -> ExponentialPlan | None:
     """Return :func:`_draw`, or None if it needs too many proposals."""
     try:
-        return _draw(*arguments, **options)
+        return _draw(objective, budget, radius)
     except ValueError:
         return None
 
 
-def _draw(
-    objective: Objective, budget: PrivacyBudget, radius: float, limit: float = PROPOSAL_LIMIT
-) -> ExponentialPlan:
-    given = {"radius": radius, "alpha": objective.alpha, "proposal_limit": limit}
-    loss = _smooth_loss(objective, budget)
-    return plan_exponential_mechanism(loss, objective.design, budget, **given)
+def _draw(objective: Objective, budget: PrivacyBudget, radius: float) -> ExponentialPlan:
+    loss, design, alpha = _smooth_loss(objective, budget), objective.design, objective.alpha
+    return plan_exponential_mechanism(loss, design, budget, radius=radius, alpha=alpha)
 
 
 def _smooth_loss(objective: Objective, budget: PrivacyBudget) -> Loss:

@@ -184,7 +184,6 @@ def plan_exponential_mechanism(
     *,
     radius: float,
     alpha: float = 0.0,
-    proposal_limit: float = PROPOSAL_LIMIT,
 ) -> ExponentialPlan:
     """Choose the density from public numbers.
 
@@ -197,14 +196,12 @@ def plan_exponential_mechanism(
         Public radius of the ball. With ``alpha > 0`` the ball is cut down to
         ``loss.solution_radius``, which holds the minimiser of every data set.
     alpha : float, default=0.0
-    proposal_limit : float, default=1e6
-        Largest bound on the expected number of proposals
-        (docs/theory/exponential_mechanism.md, Lemma 4).
 
     Raises
     ------
     ValueError
-        For ``delta > 0``, several margins, or too many proposals.
+        For ``delta > 0``, several margins, or more than a million expected proposals
+        (docs/theory/exponential_mechanism.md, Lemma 4).
     """
     check_case(loss, budget, radius, alpha, design.n_records)
     norm, epsilon = design.feature_norm, budget.epsilon
@@ -213,7 +210,7 @@ def plan_exponential_mechanism(
     oscillation = bound_oscillation(loss, norm, radius, 0.0, radius, design.is_slack)
     s = design.n_records * epsilon / oscillation
     log_proposals = bound_log_proposals(loss, norm, radius, radius, alpha, design.width, s)
-    check_proposals(log_proposals, proposal_limit)
+    check_proposals(log_proposals)
     return ExponentialPlan(
         loss=loss,
         design=design,
@@ -248,16 +245,16 @@ def check_case(
         )
 
 
-def check_proposals(log_proposals: float, limit: float) -> None:
+def check_proposals(log_proposals: float) -> None:
     """Refuse a density that takes too many proposals."""
-    if not log_proposals <= math.log(limit):
+    if not log_proposals <= math.log(PROPOSAL_LIMIT):
         exponent = log_proposals / math.log(10.0)
         raise ValueError(
             f"There is no exact sampler that is fast enough for this case: up to 10^{exponent:.1f} "
-            f"proposals are expected, {limit:g} are allowed. The loss is too flat on the ball of "
-            "the coefficients for their number. For the log loss a smaller ball helps (coef_norm), "
-            "for the others only a large alpha. Output perturbation and the phased method "
-            "('output' and 'phased', also for delta = 0) have no such limit."
+            f"proposals are expected, {PROPOSAL_LIMIT:g} are allowed. The loss is too flat on the "
+            "ball of the coefficients for their number. For the log loss a smaller ball helps "
+            "(coef_norm), for the others only a large alpha. Output perturbation and the phased "
+            "method ('output' and 'phased', also for delta = 0) have no such limit."
         )
 
 

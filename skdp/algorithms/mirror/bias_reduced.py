@@ -16,7 +16,6 @@ from skdp._checks import check_count, check_option
 from skdp._types import Calibration
 from skdp.algorithms.mirror.plain import zcdp_of
 from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
-from skdp.algorithms.plan import require_replace_one
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems.vertices import VertexDesign
 
@@ -84,7 +83,6 @@ def plan_bias_reduced_mirror_descent(
         If U is below ``2^(M + 1)`` or the records do not suffice for two rounds.
     """
     check_option("calibration", calibration, ("analytic", "paper"))
-    require_replace_one(design.neighbouring, "batches of mirror descent")
     rng = np.random.default_rng(0) if rng is None else rng
     n, is_paper = design.n_records, calibration == "paper"
     kappa = zcdp_of(budget) / (243.0 * max(design.magnitudes) ** 2)

@@ -122,12 +122,10 @@ class RGDAPlan(Plan):
         dimension = self.dimension_x + self.dimension_y
         return mechanism.describe(name, dimension, self.n_public, _REFERENCE, self.neighbouring)
 
-    def noise_scale(self, kind: Kind = "refresh") -> float:
+    def noise_scale(self) -> float:
         """Standard deviation of the noise in a coordinate of v, in units of the clipping norm."""
-        mechanism = self.mechanism(kind)
-        block: Literal["x", "joint"] = "x" if self.is_linear_dual else "joint"
-        batch = mechanism.sampling_rate * self.n_public
-        return self.multiplier(kind, block) / batch
+        block: BlockName = "x" if self.is_linear_dual else "joint"
+        return self.multiplier("refresh", block) / (self.refresh.sampling_rate * self.n_public)
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of an escape phase that noise alone ends at once, or that never begins."""

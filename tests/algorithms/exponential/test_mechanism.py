@@ -10,7 +10,7 @@ from plain_noise import seeded
 from scipy.stats import binom, kstest
 
 from skdp.algorithms import Run
-from skdp.algorithms.exponential import rules, sampling
+from skdp.algorithms.exponential import mechanism, rules, sampling
 from skdp.algorithms.exponential.localisation import (
     localized_exponential,
     plan_localized_exponential,
@@ -308,7 +308,6 @@ class Untouchable:
         ({"loss": HingeLoss()}, "no exact sampler|smooth"),
         ({"loss": SquaredHingeLoss(), "alpha": 1e-9}, "no exact sampler"),
         ({"radius": 40.0, "alpha": 1e-9}, "no exact sampler"),
-        ({"proposal_limit": 1.0}, "no exact sampler"),
         ({"radius": math.inf}, "radius"),
         ({"radius": 0.0}, "radius"),
         ({"alpha": -1.0}, "alpha"),
@@ -395,11 +394,12 @@ def test_points_are_on_a_grid_that_no_record_moves(scale):
 
 
 @pytest.mark.parametrize("s", [1.0, 1e6])
-def test_the_grid_is_as_coarse_as_the_narrowest_density_allows(s):
+def test_the_grid_is_as_coarse_as_the_narrowest_density_allows(s, monkeypatch):
     """Of two public lower bounds on the width of a density the larger one counts."""
+    monkeypatch.setattr(mechanism, "PROPOSAL_LIMIT", math.inf)
     loss, design = LogisticLoss(), Design(1.0, 2, 1000)
     budget = PrivacyBudget(s * 2.0 * 3.0 / 1000)  # the oscillation is 2 R X
-    plan = plan_exponential_mechanism(loss, design, budget, radius=3.0, proposal_limit=np.inf)
+    plan = plan_exponential_mechanism(loss, design, budget, radius=3.0)
     assert plan.concentration == pytest.approx(s)
     slope, curvature = loss.lipschitz(1.0, 3.0), loss.smoothness(1.0)
     widths = 1.0 / (s * slope), 1.0 / math.sqrt(s * curvature)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plain_noise import seeded
 
 from skdp.algorithms import Run
-from skdp.algorithms.exponential import rules, sampling
+from skdp.algorithms.exponential import mechanism, rules, sampling
 from skdp.algorithms.exponential.localisation import (
     localized_exponential,
     plan_localized_exponential,
@@ -71,10 +71,10 @@ def test_every_data_set_has_a_draw(setting, localised):
     method = localized_exponential if localised else exponential_mechanism
 
     def run(X, targets):
-        return method(
-            Records(X, 1.0, intercept, targets=targets), loss, budget,
-            proposal_limit=30.0, run=Run(noise=seeded(seed)), **options,
-        )  # fmt: skip
+        records = Records(X, 1.0, intercept, targets=targets)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(mechanism, "PROPOSAL_LIMIT", 30.0)
+            return method(records, loss, budget, run=Run(noise=seeded(seed)), **options)
 
     try:  # the plan, which may refuse, is the same for other records
         run(np.eye(*X.shape), np.zeros(len(X)))
