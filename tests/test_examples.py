@@ -1,4 +1,7 @@
-"""The examples run as a user runs them, on what the package itself depends on."""
+"""The examples run as a user runs them, on what the package itself depends on.
+
+Those of the gallery have its form; the build of the site runs them all.
+"""
 
 import os
 import re
@@ -204,3 +207,13 @@ def test_links_lead_somewhere(name):
     for link in links:
         if not link.startswith("http"):
             assert (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("plot_*.py")), ids=lambda path: path.stem)
+def test_examples_have_the_form_of_the_gallery(example):
+    """A title, cells that begin with a sentence, and no downloads."""
+    text = example.read_text(encoding="utf-8")
+    assert re.match(r'"""\n(.+)\n(=+)\n\n', text)
+    cells = re.split(r"^# %%\n", text, flags=re.M)[1:]
+    assert cells and all(cell.startswith("# ") for cell in cells)
+    assert not re.search(r"fetch_|urlopen|https?://", text.partition('"""\n\n')[2])

@@ -1,16 +1,14 @@
 """The table of cases has every private estimator, and all that the tables of methods promise."""
 
-import importlib
 import inspect
 import itertools
-import pkgutil
 
 import pytest
+from every_fit import private_estimators, subclasses
 from fit_case import METHOD_TABLES, supported
 from fit_cases import CASES
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
 
-import skdp
+import skdp.methods
 from skdp.methods import Method
 from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, TUNING_METHODS
 from skdp.privacy import AccountedMixin
@@ -25,18 +23,6 @@ TABLES = {
 ROWS = {f"{table}, {name}": row for table, rows in TABLES.items() for name, row in rows.items()}
 
 
-def private_estimators():
-    """All public classes with a `fit` and a parameter `epsilon`, but for what fits other ones."""
-    found = set()
-    for module in pkgutil.walk_packages(skdp.__path__, "skdp."):
-        for kind in vars(importlib.import_module(module.name)).values():
-            is_estimator = inspect.isclass(kind) and issubclass(kind, BaseEstimator)
-            is_estimator = is_estimator and not issubclass(kind, MetaEstimatorMixin)
-            if is_estimator and "epsilon" in inspect.signature(kind).parameters:
-                found.add(kind)
-    return found
-
-
 def test_every_estimator_has_cases_and_an_accountant():
     kinds = private_estimators()
     assert len(kinds) >= 11 and kinds <= {case.estimator for case in CASES.values()}
@@ -47,17 +33,12 @@ def test_every_estimator_has_cases_and_an_accountant():
             assert {name for table in TABLES.values() for name in table} >= set(METHOD_TABLES[kind])
 
 
-def subclasses(kind):
-    for each in kind.__subclasses__():
-        yield each
-        yield from subclasses(each)
-
-
 def test_every_method_of_the_package_is_in_a_table():
-    """So that it has cases; but for bases, which plan nothing."""
+    """So that it has cases, and is public; but for bases, which plan nothing."""
     methods = {kind for kind in subclasses(Method) if kind.__module__.startswith("skdp.")}
     planning = {kind for kind in methods if not hasattr(kind.plan, "__isabstractmethod__")}
     assert planning == {type(row) for row in ROWS.values()}
+    assert {kind.__name__ for kind in planning} | {"Method"} == set(skdp.methods.__all__)
 
 
 @pytest.mark.parametrize("name", ROWS)

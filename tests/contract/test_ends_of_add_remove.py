@@ -46,7 +46,7 @@ def outcome(case, records, from_source=False, **units):
     return *seen, {release.n_records for release in report.releases}, sorted(vars(model))
 
 
-@pytest.mark.mostly("slow", 6)
+@pytest.mark.mostly("slow", 4)
 @pytest.mark.parametrize("name", ADD_REMOVE)
 def test_every_number_of_records_is_fitted(name):
     case = CASES[name]
@@ -55,7 +55,7 @@ def test_every_number_of_records_is_fitted(name):
     assert all(each == seen[0] for each in seen)
 
 
-@pytest.mark.mostly("slow", 6)
+@pytest.mark.mostly("slow", 4)
 @pytest.mark.parametrize("name", ADD_REMOVE)
 @pytest.mark.parametrize("units", ["persons", "weights", "source", "source of persons"])
 def test_every_number_has_one_outcome(name, units):

@@ -20,7 +20,7 @@ from fit_cases import CASES
 from kept_order import modules_with_orders
 from laboratory import Laboratory
 from recorded_fits import every_case, first_cases, record, recorded
-from stated_draws import check_draws, parts_of, ranges_of
+from stated_draws import check_draws, cost_of_moves, parts_of, ranges_of, whole_cost
 from toy_method import Toy
 
 from skdp._model import PrivateModel
@@ -28,9 +28,7 @@ from skdp.inspection import plan_fit
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource, random_order
 from skdp.privacy import PrivacyBudget, tightest_epsilon
-from skdp.privacy.events import ExponentialMechanismEvent
 from skdp.privacy.events import flatten_event as leaves
-from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.synthetic import DPSyntheticData
 
 SEED = 0
@@ -205,46 +203,17 @@ def neighbours(case, records):
         yield other
 
 
-def squared_mu(draw):
-    """Square of the Gaussian-DP parameter of what a draw costs."""
-    if draw.kind == "gaussian":
-        return (draw.mechanism.sensitivity / draw.scale) ** 2
-    assert draw.kind == "choice"
-    return pure_mu(0.5 * draw.rate) ** 2
-
-
-def pure_loss(draw):
-    """Epsilon of what a draw costs."""
-    if draw.kind == "choice":
-        return draw.rate
-    return draw.mechanism.sensitivity / draw.scale
-
-
 def check_costs(case, fitted, laboratory):
     """The draws of a fit that a record moves, against the budget."""
     report = fitted.privacy_
     plain, costs = case.records(SEED), []
     for records in neighbours(case, plain):
         other = record(case, records, laboratory.releases).laboratory
-        assert len(other.draws) == len(laboratory.draws)
-        cost = 0.0
-        for mine, its in zip(laboratory.draws, other.draws, strict=True):
-            if mine.kind == "exponential":
-                cost += local_epsilon(report, mine)
-            if mine.kind in ("exponential", "batch"):
-                continue
-            moved = float(np.linalg.norm(mine.value - its.value))
-            if mine.kind == "choice":
-                assert abs(mine.value - its.value).max() <= 1.0 + 1e-9
-            else:
-                assert moved <= mine.mechanism.sensitivity * (1 + 1e-9)
-            if moved > 0:
-                cost += pure_loss(mine) if report.delta == 0 else squared_mu(mine)
-        costs.append(cost)
+        costs.append(cost_of_moves(report, laboratory.draws, other.draws))
     if report.plan.get("inner") == "localized_sgd":
         assert max(costs) > 0.0
         return
-    budget = report.epsilon if report.delta == 0 else gaussian_mu(report.epsilon, report.delta) ** 2
+    budget = whole_cost(report)
     assert max(costs) <= budget * (1 + 1e-9)
     if case.whole_budget:
         assert max(costs) == pytest.approx(budget, rel=1e-7)
@@ -291,14 +260,6 @@ def test_no_record_moves_scores_further_than_charged(name):
             for draw, same, spread in zip(mine, its, ranges_of(release), strict=True):
                 ratios.append(abs(draw.value - same.value).max() / (0.5 * spread))
     assert 0.15 < max(ratios) <= 1.0
-
-
-def local_epsilon(report, draw):
-    """Epsilon of a draw from a density: the events are checked with the draws."""
-    ((leaf, _),) = (
-        pair for pair in leaves(report.event) if isinstance(pair[0], ExponentialMechanismEvent)
-    )
-    return leaf.epsilon
 
 
 # -------------------------------------------------------------------------- in chunks as in memory

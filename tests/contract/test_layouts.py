@@ -36,7 +36,7 @@ def seen(name, given):
     return entries, repr(report.event), report.releases, [str(each.message) for each in found]
 
 
-@pytest.mark.mostly("slow", 8)
+@pytest.mark.mostly("slow", 5)
 @pytest.mark.parametrize("name", kinds_of_fits())
 def test_releases_and_payments_do_not_depend_on_the_layout(name):
     given = records(name)[0]
@@ -51,7 +51,7 @@ def test_releases_and_payments_do_not_depend_on_the_layout(name):
 @pytest.mark.parametrize("method", ["output", "phased", "gradient"])
 def test_bounds_on_rounding_do_not_depend_on_the_layout(method):
     """On wide rows, whose sums are formed in other blocks for each layout."""
-    X = np.random.default_rng(0).integers(-8, 9, (1000, 140)) / 256.0
+    X = np.random.default_rng(0).integers(-8, 9, (400, 140)) / 256.0
     given = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
     dense, *others = (
         DPRidge(**given, method=method).fit(change(X), X[:, 0]).privacy_

@@ -3,15 +3,13 @@
 import inspect
 import pickle
 
-import numpy as np
 import pytest
-from fit_cases import CASES
 from sklearn.base import clone
 
 import skdp.methods
 from skdp.linear_model import DPLogisticRegression
-from skdp.methods import Method, OutputPerturbation
-from skdp.methods.choice import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, TUNING_METHODS
+from skdp.methods import OutputPerturbation
+from skdp.methods.choice import GROUP_METHODS, METHODS, TUNING_METHODS
 from skdp.model_selection import DPLogisticRegressionCV
 from skdp.robust import DPMaxGroupLossClassifier
 
@@ -36,14 +34,6 @@ def _other(value):
     if isinstance(value, bool):
         return not value
     return "lbfgs" if isinstance(value, str) else 2.5 if value is None else value + 1.0
-
-
-def test_the_tables_have_all_public_methods_with_their_defaults():
-    tables = METHODS, GROUP_METHODS, TUNING_METHODS, SYNTHETIC_METHODS
-    rows = [row for table in tables for row in table.values()]
-    assert {type(row).__name__ for row in rows} | {"Method"} == set(skdp.methods.__all__)
-    for row in rows:
-        assert repr(row) == f"{type(row).__name__}()" and not hasattr(row, "fit")
 
 
 @every_row
@@ -87,21 +77,3 @@ def test_a_name_has_no_parameters(method):
     assert model.method.alpha == 0.5
     with pytest.raises(ValueError, match="is a name"):
         model.set_params(method=method, method__alpha=0.1)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of much noise
-@pytest.mark.parametrize(
-    "name", ["logistic, output, alpha 0, delta 0.01", "vertices, ridge", "ridge, two phases"]
-)
-def test_a_fitted_model_keeps_its_object_and_is_pickled_with_it(name):
-    case = CASES[name]
-    model = case.make()
-    given, shown = model.method, repr(model.method)
-    assert isinstance(given, Method)
-    records = case.records(0)
-    model.fit(records.X, records.y)
-    assert model.method is given and repr(given) == shown
-    loaded = pickle.loads(pickle.dumps(model))
-    assert repr(loaded) == repr(model)
-    np.testing.assert_array_equal(loaded.predict(records.X), model.predict(records.X))
-    assert not hasattr(clone(loaded), "coef_")

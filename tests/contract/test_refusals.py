@@ -23,6 +23,7 @@ from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
     DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
     DPMaxGroupLossRegressor,
 )
 
@@ -62,6 +63,7 @@ FAMILIES = {
             epsilon=[0, -1.0, NAN, INF, "1", True, 1e-99], delta=[-0.1, 1.0, NAN],
             data_norm=[-1.0, 0, NAN, INF, "auto", "1"], fit_intercept=[1],
             neighbouring=["add", "both"], random_state=[-1, "seed"], verbose=["yes"],
+            accountant=["mine"],
         ),
     ),
     "regressors": (
@@ -166,10 +168,20 @@ FAMILIES = {
             (mirror(GroupMirrorDescent, variant="boosted") | {"group_proportions": "private"},
              "whole budget on each part|two groups"),
             ({"group_proportions": "public", "neighbouring": "add_remove"}, "replace_one"),
+            ({"method": "rgda", "alpha": 0.1}, "has no penalty"),
+            ({"method": "rgda", "neighbouring": "add_remove"}, "replace_one"),
+            ({"method": "rgda", "delta": 0.0}, "delta"),
         ],
     ),
+    "networks": (
+        (DPMaxGroupLossMLPClassifier,),
+        one_at_a_time(delta=[0.0], hidden_units=[0], balance=[0.0], max_group_weight=[0.5],
+                      group_proportions=["equal", None, [1.0]], neighbouring=["add_remove"]),
+    ),
     "losses of groups": (
-        (DPMaxGroupLossClassifier,), [(mirror(GroupMirrorDescent) | {"loss": "hinge"}, "smooth")]
+        (DPMaxGroupLossClassifier,),
+        [({"method": "rgda", "loss": "hinge"}, "smooth loss"),
+         (mirror(GroupMirrorDescent) | {"loss": "hinge"}, "smooth")],
     ),
     "tuned": (
         TUNED,
@@ -234,11 +246,9 @@ def test_refused_parameters(kind, parameters, message):
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_what_is_no_parameter_of_fit_is_refused(kind):
-    X, y = records(kind, n=12)
-    with pytest.raises(TypeError, match="weights"):
-        declared(kind).fit(X, y, weights=np.ones(12))
+def test_groups_are_for_models_of_groups(kind):
     if "group_names" not in kind().get_params():
+        X, y = records(kind, n=12)
         with pytest.raises(TypeError, match="groups"):
             declared(kind).fit(X, y, groups=np.ones(12))
 

@@ -220,6 +220,7 @@ def faults(cases, names_of_parts):
     return found
 
 
+@pytest.mark.mostly("slow", 10)
 @pytest.mark.parametrize("name", sorted({*SAFE, *CASES}))
 def test_safe_parts_tell_nothing_of_a_record(name):
     assert faults(CASES, [name]) == []

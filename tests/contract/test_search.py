@@ -11,7 +11,7 @@ import pytest
 from extreme_cases import extreme_records, neighbour, outcome, random_case
 
 #: Settings in a default run, and in ``pytest -m search``, in parts.
-FEW, MANY, PARTS = 15, 600, 6
+FEW, MANY, PARTS = 8, 600, 6
 
 
 def failure(seed):

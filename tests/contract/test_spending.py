@@ -3,19 +3,12 @@
 import warnings
 
 import pytest
-from every_fit import kinds_of_fits, make, records
-from fit_cases import CASES
+from every_fit import kinds_of_fits, make, records, subclasses
 
 from skdp import BudgetAccountant, BudgetExceededError
 from skdp.algorithms.plan import Plan
 from skdp.mechanisms import NoiseSource
 from skdp.problems import Records
-
-
-def subclasses(kind):
-    for each in kind.__subclasses__():
-        yield each
-        yield from subclasses(each)
 
 
 def _fail(*arguments, **options):
@@ -42,12 +35,3 @@ def test_a_refused_fit_reads_nothing_and_changes_nothing(name, monkeypatch):
             estimator.fit(**records(name)[0])
     assert accountant.entries == ()
     assert vars(estimator) == before
-
-
-OF_EACH = {case.estimator: name for name, case in CASES.items() if "ranges" not in name}
-
-
-@pytest.mark.parametrize("name", sorted(OF_EACH.values()))
-def test_other_accountants_are_refused(name):
-    with pytest.raises(TypeError, match="accountant must be None or a BudgetAccountant"):
-        make(name, accountant="mine").fit(**records(name)[0])

@@ -101,7 +101,7 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
         "ridge, output, delta 0": {},
         "ridge, tilt": {},
         "adversarial classifier, 2, delta 0, replace_one": {"n": N},
-        "max-group regressor, public, delta 0": {},
+        "max-group classifier, public, delta 0": {},
         "rgda, regressor": {},
         "vertices, logistic": {},
         "vertices, max-group classifier": {},

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 from every_fit import kinds_of_fits, make, records
 from fit_cases import CASES
+from recorded_fits import noted_payments
 from sklearn.linear_model import LogisticRegression
 
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods import OutputPerturbation
 from skdp.model_selection import DPLogisticRegressionCV
 from skdp.preprocessing import private_ranges
-from skdp.privacy import BudgetAccountant, budget_accountant
+from skdp.privacy import BudgetAccountant
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossMLPClassifier
 from skdp.solvers import SklearnSolver
 from skdp.synthetic import DPSyntheticData
@@ -78,25 +79,10 @@ def in_situation(name, situation):
 
 def fit_noting_payment(fit):
     """Fit; return the warnings that came before the payment, and those that came after it."""
-    paid = []
-    original = budget_accountant.charge
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        warnings.catch_warnings(record=True) as caught,
-        np.errstate(),
-    ):
-        warnings.simplefilter("always")
-
-        def charge(*arguments, **options):
-            original(*arguments, **options)
-            paid.append(len(caught))
-            np.seterr(all="warn")  # what is computed from here on
-
-        patch.setattr(budget_accountant, "charge", charge)
+    with noted_payments() as (caught, early):
         fit()
-    assert len(paid) == 1
-    texts = [str(warning.message) for warning in caught]
-    return texts[: paid[0]], texts[paid[0] :]
+    (n_early,), texts = early, [str(warning.message) for warning in caught]
+    return texts[:n_early], texts[n_early:]
 
 
 def check(fit, state=lambda: None):

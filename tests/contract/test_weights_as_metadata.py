@@ -187,7 +187,7 @@ def test_weights_are_asked_for_or_refused(kind):
     model.fit(rows, y, sample_weight=None)
     with config_context(enable_metadata_routing=True):
         asked = asking(model).get_metadata_routing()
-    assert asked.fit.requests["sample_weight"] is True
+    assert asked.fit.requests["sample_weight"] is True and "user_ids" in asked.fit.requests
 
 
 @pytest.mark.filterwarnings("ignore:The noise")

@@ -47,8 +47,6 @@ def test_all_predictions_ignore_the_length_beyond_the_bound(kind):
     for name, found in outputs(model, 1e6 * long).items():
         np.testing.assert_allclose(found, outputs(model, long)[name], rtol=1e-9, atol=1e-12)
     assert model.score(1e6 * long, y) == pytest.approx(model.score(long, y))
-    if hasattr(model, "attacked_score"):
-        assert model.attacked_score(1e6 * long, y) == pytest.approx(model.attacked_score(long, y))
 
 
 @pytest.mark.parametrize("kind", [DPMaxGroupLossClassifier, DPMaxGroupLossRegressor])

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from skdp.algorithms.core.intervals import Newton
-from skdp.data import ArrayRecords
 from skdp.inspection import plan_fit
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.linear_model.intervals import apart
@@ -52,7 +51,7 @@ def fitted(n_classes, X, y, **given):
 
 @pytest.mark.parametrize(
     ("n_classes", "epsilon", "n_tables"),
-    [(0, 3.0, 40), (0, 100.0, 40), (2, 3.0, 40), pytest.param(3, 3.0, 50, marks=pytest.mark.slow)],
+    [(0, 100.0, 40), (2, 3.0, 40), pytest.param(3, 3.0, 50, marks=pytest.mark.slow)],
 )
 def test_intervals_cover_the_coefficients_of_the_population(n_classes, epsilon, n_tables):
     """With little noise, deviations are those of the sample."""
@@ -68,8 +67,8 @@ def test_intervals_cover_the_coefficients_of_the_population(n_classes, epsilon, 
 
 
 def test_stated_noise_is_that_of_fits_on_the_same_records():
-    X, y, _ = table(2, 0)
-    found = [fitted(2, X, y, random_state=seed).coef_interval() for seed in range(40)]
+    X, y, _ = table(0, 0)
+    found = [fitted(0, X, y, random_state=seed).coef_interval() for seed in range(40)]
     stated = np.sqrt(np.mean([each.noise_std**2 for each in found], axis=0))
     ratio = stated / np.std([each.estimate for each in found], axis=0)
     assert 0.8 < np.median(ratio) < 1.25
@@ -110,13 +109,6 @@ def test_frames_name_features_and_classes():
     np.testing.assert_allclose(found.estimate.sum(axis=0), 0.0, atol=1e-9)
     wider = fitted(3, X, y).coef_interval(0.9)
     assert (wider.low < found.low).all() and (wider.high > found.high).all()
-
-
-def test_a_source_has_the_same_intervals():
-    X, y, _ = table(2, 0)
-    own = fitted(2, X, y).coef_interval()
-    of_source = fitted(2, ArrayRecords(X, y, chunk_rows=700), None).coef_interval()
-    np.testing.assert_allclose(own.low, of_source.low, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

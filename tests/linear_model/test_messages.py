@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import itertools
+import re
 import warnings
 
 import numpy as np
@@ -24,15 +25,18 @@ SECRET = 0.123456789
 every_estimator = pytest.mark.parametrize("kind", ESTIMATORS)
 
 
+def quotes_nothing(raised):
+    """Of records, in whatever a traceback would print."""
+    while raised is not None:
+        assert not re.search("123456789|top secret", str(raised)), raised
+        raised = None if raised.__suppress_context__ else raised.__context__
+
+
 def message_of(model, X, y, error=ValueError, **fit_params):
     with pytest.raises(error) as caught:
         model.fit(X, y, **fit_params)
     assert not hasattr(model, "coef_")
-    raised = caught.value
-    while raised is not None:  # what a traceback would print
-        assert "123456789" not in str(raised), raised
-        assert "top secret" not in str(raised), raised
-        raised = None if raised.__suppress_context__ else raised.__context__
+    quotes_nothing(caught.value)
     return str(caught.value)
 
 
@@ -43,14 +47,6 @@ def test_labels_are_not_quoted(kind, values):
     y = np.resize(np.array(values), 10)
     found = message_of(declared(kind), X, y)
     assert "not in `classes`: declare all labels that can occur." in found
-
-
-@pytest.mark.parametrize("kind", REGRESSORS)
-@pytest.mark.parametrize("dtype", [None, object])
-def test_targets_that_are_no_numbers_are_not_quoted(kind, dtype):
-    X, _ = records(kind, n=10)
-    y = np.array(["top secret"] * 10, dtype=dtype)
-    assert "must be numeric" in message_of(declared(kind), X, y)
 
 
 @pytest.mark.parametrize(
@@ -65,26 +61,13 @@ def test_a_lone_value_is_not_quoted(kind, lone):
         message_of(model, first, second)
         with pytest.raises(ValueError) as caught:
             dp_cross_validate(model, first, second, score_range=(0, 1), cv=2)
-        assert "123456789" not in str(caught.value) and "secret" not in str(caught.value)
+        quotes_nothing(caught.value)
     if hasattr(kind, "group_scores"):
         message_of(model, lone, y, groups=np.zeros(10, int))
         message_of(model, X, y, groups=lone)
     with pytest.raises(ValueError, match="Reshape your data") as caught:
         model.fit(X, y).predict(np.full(3, SECRET))
-    assert "123456789" not in str(caught.value)
-
-
-def test_the_scaler_quotes_nothing():
-    for X in (np.array([["top secret"]]), np.full(3, SECRET), np.full((2, 2), SECRET * 1j)):
-        for method in ("fit", "transform", "inverse_transform"):
-            scaler = BoundedScaler((0, 1))
-            if method != "fit":
-                scaler.fit(np.zeros((2, 1)))
-            with pytest.raises(ValueError) as caught:
-                getattr(scaler, method)(X)
-            assert "123456789" not in str(caught.value)
-            assert "top secret" not in str(caught.value)
-            assert caught.value.__suppress_context__
+    quotes_nothing(caught.value)
 
 
 def grouped(**parameters):
@@ -111,6 +94,8 @@ REFUSED = [
      "Input y contains NaN. Leave such records out."),
     (declared(DPLogisticRegression), {"y": np.array([0, "top secret"] * 5, dtype=object)},
      "Unknown label type"),
+    (declared(DPRidge), {"y": np.array(["top secret"] * 10)}, "must be numeric"),
+    (declared(DPRidge, max_records_per_user=2), {}, "there are no user_ids"),
     (sized(alpha=-1.0), {}, "alpha == -1.0, must be in [0, 1e+60]."),
     (sized(alpha=np.nan), {}, "alpha == nan, must be in [0, 1e+60]."),
     (sized(data_norm=0.0), {}, "data_norm == 0.0, must be in [1e-30, 1e+30]."),
@@ -142,13 +127,13 @@ def test_missing_numbers_are_refused_in_any_configuration(kind, bad, where):
 
 
 @pytest.mark.parametrize("kind", REGRESSORS)
-@pytest.mark.parametrize("bad", [None, float("nan"), 10**400])
+@pytest.mark.parametrize("bad", [None, float("nan"), 10**400, "top secret"])
 def test_targets_that_become_no_numbers_are_refused_at_once(kind, bad):
     """Before anything is drawn."""
     X, y = records(kind, n=10)
     y = y.astype(object)
     y[3] = bad
-    assert "y" in message_of(declared(kind), X, y)
+    assert re.search(r"\by\b", message_of(declared(kind), X, y))
 
 
 def test_many_inferred_labels_say_nothing_about_the_records():
@@ -241,9 +226,8 @@ def test_kinds_of_labels_that_differ_are_said(kind):
 @pytest.mark.parametrize(
     ("method", "ensemble", "names"),
     [
-        ("sigmoid", True, ["no", "yes"]), ("isotonic", False, ["a", "b", "c"]),
-        ("temperature", True, [3, 7]), ("temperature", False, ["a", "b", "c"]),
-        ("cross_val_predict", False, ["no", "yes"]),
+        ("sigmoid", True, ["no", "yes"]), ("temperature", False, ["a", "b", "c"]),
+        ("cross_val_predict", False, [3, 7]),
     ],
 )  # fmt: skip
 def test_labels_in_meta_estimators_work_or_name_what_works(names, ensemble, method):
@@ -283,12 +267,17 @@ def test_tiny_penalties_are_fitted_or_refused(kind, name, alpha):
         assert np.isfinite(model.fit(X, y).coef_).all()
 
 
+@pytest.mark.filterwarnings("ignore:X has feature names")
 @pytest.mark.parametrize("kind", [BoundedScaler, DPStandardScaler])
 @pytest.mark.parametrize("problem", FAULTS)
-def test_inverse_transforms_name_the_column(kind, problem):
+def test_transforms_name_the_column_and_quote_nothing(kind, problem):
     scaler = kind().fit(np.linspace(-1.0, 1.0, 30).reshape(10, 3))
     rows = [[0.1, FAULTS[problem], 0.2]] * 4
-    for table in (*frames(rows, ["age", "TotalCharges", "last"]), np.array(rows, dtype=object)):
-        name = "'TotalCharges'" if hasattr(table, "columns") else 1
-        with pytest.raises((TypeError, ValueError), match=f"Column {name} {problem}"):
-            scaler.inverse_transform(table)
+    named, numbered = f"Column 'TotalCharges' {problem}", f"Column 1 {problem}"
+    tables = [(table, named) for table in frames(rows, ["age", "TotalCharges", "last"])]
+    tables += [(np.array(rows, dtype=object), numbered), (np.full(3, SECRET), "Reshape|array")]
+    tables += [(np.full((2, 3), SECRET * 1j), "Complex data")]
+    for (table, message), name in itertools.product(tables, ("transform", "inverse_transform")):
+        with pytest.raises((TypeError, ValueError), match=message) as caught:
+            getattr(scaler, name)(table)
+        quotes_nothing(caught.value)

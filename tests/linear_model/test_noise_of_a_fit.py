@@ -30,6 +30,10 @@ NUMBERS = {"data_norm": 1.0, "target_range": (-2.0, 2.0)}
 def table(kind, n, d, decay=0.0, unit=0.6, few=None):
     """Rows off the origin, with a decaying spectrum, and targets of a linear model of `few`."""
     rng = np.random.default_rng(0)
+    if kind == "correlated":
+        root = np.linalg.cholesky(0.7 ** np.abs(np.subtract.outer(np.arange(d), np.arange(d)))).T
+        X = 0.6 / np.sqrt(d) * rng.normal(size=(n, d)) @ root
+        return X, 0.5 * X @ rng.normal(size=d) + 0.3 * rng.normal(size=n)
     sizes = (1.0 + np.arange(d)) ** -decay
     Z = rng.normal(size=(n, d))
     X = Z * sizes * unit / np.linalg.norm(sizes) + 0.3 / np.sqrt(d)
@@ -70,35 +74,35 @@ CASES = {
     "output, pure": (DPRidge(delta=0, method="output", **NUMBERS), "numbers", {}),
     "ridge, groups": (DPRidgeCV(penalty_groups=[0] * 5 + [1] * 5, **NUMBERS), "numbers", {}),
     "bilevel, published": (DPRidgeCV(method=Bilevel(as_published=True), **NUMBERS), "numbers", {}),
+    # weights of many features are 0 and have little noise; directions are not told
+    "few matter": (DPRidge(**NUMBERS), "numbers", {"n": 12_000, "d": 40, "few": 4}),
+    "output, few matter": (
+        DPRidge(method="output", **NUMBERS), "numbers", {"n": 12_000, "d": 40, "few": 4}
+    ),
+    # without what gradients tell, coefficients of these rows had half of it
+    "correlated": (DPRidge(**NUMBERS), "correlated", {"n": 20_000, "d": 20}),
     # without a release of moments, rows are taken to be of the largest norm
     "logistic, objective": (
         DPLogisticRegression(data_norm=1.0, method="objective"),
         2,
         {"d": 40, "unit": 1.2},
     ),
-}
-QUICK = "logistic", "output, printed"
+}  # fmt: skip
+QUICK = "ridge, no intercept", "output, printed"
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
 )
-def test_predicted_noise_is_that_of_fits_on_the_same_records(name):
+def test_predicted_noise_is_that_of_fits_on_the_same_records(name, monkeypatch):
     model, kind, sizes = CASES[name]
-    if kind != "numbers":
+    few = sizes.get("few")
+    if few:
+        monkeypatch.setattr(fit, "WIDEST", 0)  # as of rows that are wider
+    if isinstance(kind, int):
         model.set_params(classes=range(kind))
     X, y = table(kind, **{"n": 4000, "d": 10, **sizes})
-    for ratio in ratios(model, X, y, 150):
-        assert 0.8 < ratio < 1.25
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["gradient", "output"])
-def test_noise_of_features_that_matter_is_not_that_of_others(method, monkeypatch):
-    """Weights of many features are 0 and have little noise; directions are not told."""
-    monkeypatch.setattr(fit, "WIDEST", 0)  # as of rows that are wider
-    X, y = table("numbers", 12_000, 40, few=4)
-    for ratio in ratios(DPRidge(method=method, **NUMBERS), X, y, 150, few=4):
+    for ratio in ratios(model, X, y, 60 if kind == "correlated" else 150, few):
         assert 0.8 < ratio < 1.25
 
 
@@ -311,20 +315,6 @@ def test_gradients_tell_the_curvature_of_directions():
     given = 0.0 * points, np.array(gradients), np.full(60, sigma), curvature.trace() / d
     told, directions = told_curvature(*given, moments, 1e-6)
     np.testing.assert_allclose((directions.T * told) @ directions, curvature, atol=1e-4)
-
-
-def correlated(n=20000, d=20):
-    rng, places = np.random.default_rng(1), np.arange(d)
-    root = np.linalg.cholesky(0.7 ** np.abs(np.subtract.outer(places, places))).T
-    X = 0.6 / np.sqrt(d) * rng.normal(size=(n, d)) @ root
-    return X, 0.5 * X @ rng.normal(size=d) + 0.3 * rng.normal(size=n)
-
-
-@pytest.mark.slow
-def test_noise_of_correlated_columns_is_told_by_the_gradients():
-    """Without them coefficients of these rows had half of it."""
-    coef, scores = ratios(DPRidge(**NUMBERS), *correlated(), 60)
-    assert 0.8 < coef < 1.25 and 0.8 < scores < 1.25
 
 
 @pytest.mark.slow

@@ -23,8 +23,7 @@ def table(n, d, seed):
     ("model", "epsilon"),
     [
         *itertools.product(["logistic", "ridge"], [1.0, 100.0]),
-        ("groups", 1.0),
-        pytest.param("groups", 100.0, marks=pytest.mark.slow),
+        pytest.param("groups", 1.0, marks=pytest.mark.slow),
     ],
 )
 def test_a_rough_public_number_is_enough(model, epsilon):
@@ -32,13 +31,9 @@ def test_a_rough_public_number_is_enough(model, epsilon):
     X, y, targets, groups = table(20_000, 5, 0)
     X_new, y_new, targets_new, _ = table(20_000, 5, 1)
     scores = []
-    for ratio in (1.0, 0.95, 0.8, 0.5, 2.0):
-        given = {
-            "data_norm": 1.0,
-            "neighbouring": "add_remove",
-            "n_public": round(ratio * len(X)),
-            "random_state": 0,
-        }
+    for ratio in (1.0, 0.8, 0.5, 2.0):
+        given = {"n_public": round(ratio * len(X)), "neighbouring": "add_remove"}
+        given |= {"data_norm": 1.0, "random_state": 0}
         if model == "ridge":
             fit = DPRidge(epsilon, target_range=(-1, 1), **given).fit(X, targets)
             scores.append(fit.score(X_new, targets_new))

@@ -1,14 +1,20 @@
-"""Warnings of what was not declared, of a large delta and of noise: whatever the records are."""
+"""Warnings of what was not declared, of a large delta and of noise, and remarks of reports.
+
+They follow from public numbers: whatever the records are.
+"""
 
 import itertools
+import re
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from every_estimator import ESTIMATORS, declared, records
 from fit_case import METHOD_TABLES
 
-from skdp import DPLogisticRegression, DPMaxGroupLossClassifier, DPRidge
+from skdp import DPLinearClassifier, DPLogisticRegression, DPMaxGroupLossClassifier, DPRidge
+from skdp._estimator import noise_alarms
 from skdp.methods import (
     ExponentialMechanism,
     GroupMirrorDescent,
@@ -16,6 +22,7 @@ from skdp.methods import (
     OutputPerturbation,
     SaddleOutputPerturbation,
 )
+from skdp.privacy import GaussianEvent, Neighbouring, Release
 
 every_estimator = pytest.mark.parametrize("kind", ESTIMATORS)
 
@@ -48,15 +55,13 @@ def test_the_report_states_the_bound(kind):
     assert "rows are shortened to Euclidean norm 0.25" in str(report)
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS[::4])
-def test_a_large_delta_warns(kind):
-    X, y = records(kind, n=100)
+def test_a_large_delta_warns():
+    X, y = records(DPRidge, n=100)
     for delta, expected in ((0.009, False), (0.01, True), (0.3, True)):
-        found = [text for _, text in seen(declared(kind, delta=delta), X, y)]
-        found = [text for text in found if text.startswith("delta ==")]
-        assert bool(found) is expected, delta
-        report = declared(kind, delta=delta).fit(X, y).privacy_
-        assert any(caveat.startswith("delta ==") for caveat in report.caveats) is expected
+        model = declared(DPRidge, delta=delta)
+        told = any(text.startswith("delta ==") for _, text in seen(model, X, y))
+        remembered = any(text.startswith("delta ==") for text in model.privacy_.caveats)
+        assert told is remembered is expected, delta
 
 
 @pytest.mark.parametrize(
@@ -134,3 +139,42 @@ def test_draws_of_vertices_that_are_random_warn():
             1.0, 1e-5, classes=[0, 1], group_names=list(shares), method=method, **options
         )
         assert grouped._plan_of_shape(10_000, 20, 2, 2)[0].plan.alarms()
+
+
+def test_alarms_are_public_arithmetic():
+    event = GaussianEvent(1.0, Neighbouring.REPLACE_ONE)
+    release = Release("coefficients", "gaussian", 1.0, 3.0, 4, 100, "theorem", event)
+    small, large = (SimpleNamespace(to_dict=lambda r=r: {"radius": r}) for r in (5.0, 7.0))
+    (alarm,) = noise_alarms(small, (release,))  # 3 sqrt(4) > 5
+    assert "mostly noise" in alarm
+    assert not list(noise_alarms(large, (release,)))
+
+
+def test_a_report_tells_phases_bounds_and_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (5000, 2)), rng.uniform(-1, 1, 5000)
+    report = DPRidge(100.0, data_norm=1.0, target_range=(-1, 1), method="phased").fit(X, y).privacy_
+    plan, text = report.plan, str(report)
+    sizes = ", ".join(map(str, plan["block_sizes"]))
+    scales = ", ".join(f"{scale:.3g}" for scale in plan["noise_scales"])
+    assert len(plan["block_sizes"]) > 1
+    assert f"phases: {sizes} records with noise of scale {scales}" in text
+    assert "rows are shortened to Euclidean norm 1\n" in text
+    assert "bound on" not in text
+    compared = DPLinearClassifier(1.0, 0.0, loss="hinge", data_norm=1.0, classes=[0, 1])
+    report = compared.fit(X, y > 0).privacy_
+    bound = report.plan["method_bounds"]["output_perturbation"]
+    assert f"output_perturbation {bound:.3g}, phased " in str(report)
+    assert "phases:" not in str(report)
+
+
+def test_an_undisclosed_size_is_not_in_the_report():
+    """replace_one discloses n by definition; add_remove without `n_public` says that it does."""
+    X, y = np.zeros((37, 1)), np.arange(37) % 2
+    model = DPLogisticRegression(data_norm=1.0, classes=[0, 1], neighbouring="add_remove")
+    report = model.fit(X, y).privacy_
+    assert report.releases[0].n_records == 37
+    assert any("n_public" in caveat for caveat in report.caveats)
+    report = model.set_params(n_public=50).fit(X, y).privacy_
+    assert not re.search(r"(?<![.\d])37(?![.\d])", str(report))
+    assert not report.caveats

@@ -17,14 +17,12 @@ from skdp.methods import OutputPerturbation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
+    DeclaredProblem,
     Design,
-    FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
-    Loss,
     Records,
     SoftmaxLoss,
-    WholeSpace,
     ball_problem,
     bounded_problem_radius,
 )
@@ -148,37 +146,14 @@ def test_solver_error_is_inside_the_released_sensitivity(distance):
         assert moved > 1.1 * plan.exact_sensitivity
 
 
-class _LinearLoss(Loss):
-    """``-t z`` for targets in [-1, 1]: every bound of the plan is attained."""
-
-    curvature = curvature_trace = 0.0
-    margin_scale = 1.0
-
-    def value(self, margins, targets):
-        return -targets * margins
-
-    def derivative(self, margins, targets):
-        return -targets + 0.0 * margins
-
-    def second_derivative(self, margins, targets):
-        return 0.0 * margins
-
-    def lipschitz(self, feature_norm, radius):
-        return feature_norm
-
-    def value_range(self, feature_norm, radius):
-        return 2.0 * feature_norm * radius
-
-    def solution_radius(self, feature_norm, alpha):
-        return feature_norm / alpha
-
-
 def test_solver_error_is_covered_on_the_whole_space():
     """No projection puts points inside the ball: the cap 2 R must not cut the term 2 tau."""
     points = []
-    for x in (1.0, -1.0):
-        rows = Records(np.array([[x]]), 1.0)
-        problem = FiniteSumProblem(rows.with_targets(np.ones(1)), _LinearLoss(), 1.0, WholeSpace())
+    for x in (1.0, -1.0):  # a linear loss of one record attains every bound of the plan
+        problem = DeclaredProblem(
+            lambda w, x=x: (-x * w[0], np.array([-x])), dimension=1, lipschitz=1.0, smoothness=1e-9,
+            alpha=1.0, hessian=lambda w: np.zeros((1, 1)),
+        )  # fmt: skip
         plan = plan_output_perturbation(problem.constants, BUDGET, accuracy_fraction=0.2)
         points.append(solve_certified(problem, plan.accuracy, pushed(0.99)).point)
     assert np.linalg.norm(points[0] - points[1]) <= plan.mechanism.sensitivity

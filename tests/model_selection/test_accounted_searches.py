@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed
 from kills import parallel_config
-from sklearn.ensemble import BaggingClassifier
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from worker_fits import X, Y, build_and_fit, clone_and_fit, failing, pipeline
 
-from skdp import BudgetAccountant, BudgetExceededError, DPLogisticRegression
+from skdp import BudgetAccountant, BudgetExceededError
 from skdp.algorithms.core.fit import CorePlan
 from skdp.privacy import RepeatedEvent, blocks, tightest_epsilon
 
@@ -132,15 +131,6 @@ def test_threads_of_a_block():
             thread.start()
         for thread in threads:
             thread.join()
-    assert len(spent.entries) == 3
-
-
-def test_meta_estimators_that_clone():
-    spent = accountant()
-    model = DPLogisticRegression(
-        data_norm=1.0, classes=range(2), weight_bound=1.0, accountant=spent
-    )
-    BaggingClassifier(model, n_estimators=3, bootstrap=False).fit(X, Y)
     assert len(spent.entries) == 3
 
 

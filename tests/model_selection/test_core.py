@@ -7,8 +7,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.methods import Bilevel
+from skdp.methods.tuning import INNER
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-from skdp.solvers import LBFGS
+from skdp.privacy import BudgetAccountant, PrivacyLeakWarning
+from skdp.solvers import LBFGS, SklearnSolver
 
 MODELS = {"ridge": (DPRidgeCV, DPRidge), "logistic": (DPLogisticRegressionCV, DPLogisticRegression)}
 every_model = pytest.mark.parametrize("name", MODELS)
@@ -56,8 +58,10 @@ def test_the_method_follows_from_public_numbers(name, parameters, method):
 
 
 @every_model
-@pytest.mark.parametrize("given", [{}, {"fit_intercept": False}, {"solver": "newton"}])
-@pytest.mark.parametrize("epsilon", [0.1, 10.0])
+@pytest.mark.parametrize(
+    ("epsilon", "given"),
+    [(0.1, {}), (10.0, {}), (10.0, {"fit_intercept": False}), (0.1, {"solver": "newton"})],
+)
 def test_pure_privacy_is_the_model_without_a_tuner(name, given, epsilon):
     X, y = table(name)
     model, plain = (make(name, k, epsilon=epsilon, delta=0.0, **given).fit(X, y) for k in (0, 1))
@@ -91,10 +95,8 @@ def test_several_classes_have_groups_but_no_other_tuner():
     assert model.privacy_.method == "bilevel" and model.alpha_.shape == (2,)
     assert "not tuned: several classes" in " ".join(model.privacy_.remarks)
     assert model.__sklearn_tags__().classifier_tags.multi_class
-    refused = make("logistic", classes=classes, method=Bilevel(as_published=True))
-    assert not refused.__sklearn_tags__().classifier_tags.multi_class
-    with pytest.raises(ValueError, match="supports two only"):
-        refused.fit(X, y)
+    model.set_params(method=Bilevel(as_published=True))
+    assert not model.__sklearn_tags__().classifier_tags.multi_class
 
 
 def test_one_penalty_of_several_classes_is_chosen():
@@ -197,3 +199,33 @@ def test_large_budgets_and_tiny_bounds(name, kind):
     for given in ({"alpha_bounds": (1e-90, 1e-80)}, {"delta": 0.0, "epsilon": 1e12}):
         model = make(name, **{"epsilon": 1e6, **given})
         assert np.isfinite(model.fit(X, y).coef_).all()
+
+
+@pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
+@pytest.mark.parametrize("own", [True, False])
+def test_a_solver_that_holds_a_fitted_model_is_reported(estimator, own):
+    X, y = np.eye(4)[[0, 1, 2, 3] * 5], np.array([0, 1, 0, 1] * 5)
+    inner = (Ridge() if estimator is DPRidgeCV else LogisticRegression()).fit(X, y)
+    solver, parameters = SklearnSolver(inner), {"epsilon": 100.0}
+    if own:
+        parameters["method"] = Bilevel(as_published=True, solver=solver)
+    else:
+        parameters["solver"] = solver
+    if estimator is DPLogisticRegressionCV:
+        parameters["classes"] = [0, 1]
+    with pytest.warns(PrivacyLeakWarning, match="holds a fitted estimator") as caught:
+        model = estimator(**parameters).fit(X, y)
+    assert caught[0].filename == __file__
+    assert any("clear the parameter `solver`" in caveat for caveat in model.privacy_.caveats)
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("ids", [None, [7]])
+def test_a_single_unit_is_refused_before_it_is_charged(inner, ids):
+    accountant, published = BudgetAccountant(10.0, 1e-3), Bilevel(as_published=True, inner=inner)
+    model = DPLogisticRegressionCV(
+        method=published, classes=[0, 1], data_norm=1.0, accountant=accountant
+    )
+    with pytest.raises(ValueError, match="n_samples=1, must be at least 2"):
+        model.fit(np.ones((1, 2)), [0], user_ids=ids)
+    assert not accountant.entries

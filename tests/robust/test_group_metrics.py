@@ -9,7 +9,6 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from skdp import DPLogisticRegression
 from skdp.robust import (
     DPMaxGroupLossClassifier,
-    DPMaxGroupLossRegressor,
     worst_group_loss,
     worst_group_score,
 )
@@ -42,14 +41,6 @@ def test_missing_groups_are_errors(function):
         function([0, 1], [0, 1], ["a"])
     with pytest.raises(ValueError, match="missing values"):
         function([0, 1], [0, 1], ["a", None])
-
-
-def test_they_agree_with_the_regressor():
-    X, y, groups = data()
-    declared = {"data_norm": 1.0, "group_names": ["few", "most"], "random_state": 0}
-    model = DPMaxGroupLossRegressor(target_range=(-1, 1), **declared).fit(X, y, groups=groups)
-    loss = worst_group_loss(y, model.predict(X), groups, metric=mean_squared_error)
-    assert loss == pytest.approx(2.0 * max(model.group_losses(X, y, groups).values()))
 
 
 @pytest.mark.filterwarnings("ignore:Parts around a private fit")

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from group_models import GROUPS, NAMES, X, Y
+from sklearn.base import clone
 
 from skdp import BudgetAccountant
 from skdp.methods import GroupMirrorDescent, PhasedSaddle, SaddleOutputPerturbation
@@ -39,6 +40,8 @@ def test_columns_of_ids_and_groups_are_no_features():
         assert len(model.group_scores(tagged, Y, "group")) == 2
         report = model.privacy_
         assert report.unit == "user" and {r.n_records for r in report.releases} == {len(set(IDS))}
+        with pytest.raises(ValueError, match="level of the index: call reset_index"):
+            model.fit(tagged.set_index("person"), Y, groups="group", user_ids="person")
 
 
 def test_largest_weights_follow_from_the_number_of_persons():
@@ -47,41 +50,37 @@ def test_largest_weights_follow_from_the_number_of_persons():
     assert model._weight_bound(few) < model._weight_bound(many)
 
 
+PERSONS, WEIGHTS = {"user_ids": IDS}, {"sample_weight": np.ones(len(X))}
+NETWORK = DPMaxGroupLossMLPClassifier(classes=[0, 1], **DECLARED)
+
+
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("model", "units", "parameters", "message"),
     [
-        ({"group_proportions": "public"}, "sizes of the groups"),
-        ({"method": "mirror_descent", "data_norm": None}, "'mirror_descent' has no proof"),
-        ({"method": GroupMirrorDescent(), "data_norm": None}, "has no proof for user_ids"),
-        ({"method": "rgda"}, "'rgda' has no proof"),
-        (PAPER, "single records only"),
-        ({"method": "phased", "neighbouring": "add_remove"}, "'replace_one' only"),
+        (classifier(), PERSONS, {"group_proportions": "public"}, "sizes of the groups"),
+        (classifier(), PERSONS, {"method": "mirror_descent", "data_norm": None},
+         "'mirror_descent' has no proof"),
+        (classifier(), PERSONS, {"method": GroupMirrorDescent(), "data_norm": None},
+         "has no proof for user_ids"),
+        (classifier(), PERSONS, {"method": "rgda"}, "'rgda' has no proof"),
+        (classifier(), PERSONS, PAPER, "single records only"),
+        (classifier(), PERSONS, {"method": "phased", "neighbouring": "add_remove"},
+         "'replace_one' only"),
+        (NETWORK, PERSONS, {}, "random batch"),
+        (NETWORK, WEIGHTS, {}, "no proof for sample_weight"),
+        (classifier(), WEIGHTS, {"group_proportions": "public"}, "sizes of the groups"),
+        (classifier(), WEIGHTS, {"method": "rgda"}, "'rgda' has no proof for weights"),
+        (classifier(), WEIGHTS, {"method": "mirror_descent", "data_norm": None},
+         "'mirror_descent' has no proof"),
+        (classifier(), WEIGHTS, PAPER, "'paper' has no proof"),
     ],
-)
-def test_what_has_no_proof_is_refused_before_anything_is_charged(parameters, message):
+)  # fmt: skip
+def test_what_has_no_proof_is_refused_before_anything_is_charged(model, units, parameters, message):
     accountant = BudgetAccountant(10.0, 1e-3)
-    model = classifier().set_params(accountant=accountant, **parameters)
+    bound = {"weight_bound": 1.0} if units is WEIGHTS and model is not NETWORK else {}
+    model = clone(model).set_params(accountant=accountant, **bound, **parameters)
     with pytest.raises(ValueError, match=message):
-        model.fit(X, Y, groups=GROUPS, user_ids=IDS)
-    assert not accountant.entries
-
-
-def test_networks_and_what_else_has_no_proof_for_weights():
-    accountant, weights = BudgetAccountant(10.0, 1e-3), np.ones(len(X))
-    network = DPMaxGroupLossMLPClassifier(classes=[0, 1], accountant=accountant, **DECLARED)
-    with pytest.raises(ValueError, match="random batch"):
-        network.fit(X, Y, groups=GROUPS, user_ids=IDS)
-    with pytest.raises(ValueError, match="no proof for sample_weight"):
-        network.fit(X, Y, groups=GROUPS, sample_weight=weights)
-    for given, message in (
-        ({"group_proportions": "public"}, "sizes of the groups"),
-        ({"method": "rgda"}, "'rgda' has no proof for weights"),
-        ({"method": "mirror_descent", "data_norm": None}, "'mirror_descent' has no proof"),
-        (PAPER, "'paper' has no proof"),
-    ):
-        model = classifier(accountant=accountant, weight_bound=1.0).set_params(**given)
-        with pytest.raises(ValueError, match=message):
-            model.fit(X, Y, groups=GROUPS, sample_weight=weights)
+        model.fit(X, Y, groups=GROUPS, **units)
     assert not accountant.entries
 
 

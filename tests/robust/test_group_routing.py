@@ -134,15 +134,6 @@ def test_metadata_routing(seen):
             np.testing.assert_array_equal(got, expected)
 
 
-def test_metadata_that_nobody_asked_for_is_an_error():
-    with config_context(enable_metadata_routing=True):
-        with pytest.raises(ValueError, match="groups"):
-            cross_validate(classifier(), X, Y, params={"groups": GROUPS}, error_score="raise")
-        refusing = piped(classifier().set_fit_request(groups=False))
-        with pytest.raises(TypeError, match="groups"):
-            refusing.fit(X, Y, groups=GROUPS)
-
-
 @pytest.mark.filterwarnings("ignore:Parts around a private fit")
 def test_a_column_is_routed_by_its_name(seen):
     """Only numbers of records are cut into folds, not names."""

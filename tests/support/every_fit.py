@@ -1,8 +1,14 @@
 """Fits of each kind: estimator, method, way of the groups, relation, and kind of delta."""
 
+import importlib
+import inspect
+import pkgutil
 from functools import cache
 
 from fit_cases import CASES
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+
+import skdp
 
 
 def make(name, **parameters):
@@ -36,3 +42,21 @@ def kinds_of_fits():
             names.append(case.name)
             seen |= kinds
     return names
+
+
+def private_estimators():
+    """All public classes with a `fit` and a parameter `epsilon`, but for what fits other ones."""
+    found = set()
+    for module in pkgutil.walk_packages(skdp.__path__, "skdp."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            is_estimator = inspect.isclass(kind) and issubclass(kind, BaseEstimator)
+            is_estimator = is_estimator and not issubclass(kind, MetaEstimatorMixin)
+            if is_estimator and "epsilon" in inspect.signature(kind).parameters:
+                found.add(kind)
+    return found
+
+
+def subclasses(kind):
+    for each in kind.__subclasses__():
+        yield each
+        yield from subclasses(each)

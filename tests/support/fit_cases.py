@@ -80,7 +80,10 @@ def _tables() -> list[Case]:
 
 
 def _linear() -> list[Case]:
-    """Each method: its first kind with all losses that it serves, the other kinds with some."""
+    """Each method: its first kind with all losses that it serves, the other kinds with some.
+
+    The first kind has all values of delta with each loss, the others have them by turns.
+    """
     losses: dict[str, tuple[type, int, dict[str, Any]]] = {
         "logistic": (DPLogisticRegression, 2, {}),
         "multinomial": (DPLogisticRegression, 3, {}),
@@ -93,7 +96,7 @@ def _linear() -> list[Case]:
     both = ["logistic", "ridge"]
     perturbed = ["logistic", "multinomial", "hinge", "huber", "quantile"]
     solved = [name for name, (_, n_classes, _) in losses.items() if n_classes < 3]
-    deltas = (0.0, 0.01)
+    deltas = [0.0, 0.01]
     no_intercept = {"fit_intercept": False}
     penalised = {"alpha": 0.3, **no_intercept}
     add_remove = {"neighbouring": "add_remove", "n_public": 8}
@@ -136,7 +139,8 @@ def _linear() -> list[Case]:
     cases = []
     for title, values, first, others, shared, kinds in families:
         for number, (kind, parameters) in enumerate(kinds.items()):
-            for name, delta in itertools.product(others if number else first, values):
+            turns = zip(others, itertools.cycle(values[number % len(values) :] + values))
+            for name, delta in turns if number else itertools.product(first, values):
                 estimator, n_classes, loss = losses[name]
                 given = {"delta": delta, **shared, **loss, **parameters}
                 n, title_of_kind = given.pop("n", 8), title.format(name, kind, delta)
@@ -209,19 +213,18 @@ def _special() -> list[Case]:
         Case("ridge, localised exponential", ridge, localised),
     ]  # fmt: skip
     for task, estimator, n_classes in adversarial:
-        for delta in (0.0, 0.01):
-            for norm in (2, np.inf):
-                for relation in ("replace_one", "add_remove")[: 2 if norm == 2 else 1]:
-                    parameters: dict[str, Any] = {"delta": delta, "attack_norm": norm}
-                    parameters["method"] = "output"
-                    if relation == "add_remove":
-                        parameters |= {"neighbouring": relation, "n_public": 8}
-                    title = f"adversarial {task}, {norm:g}, delta {delta:g}, {relation}"
-                    cases.append(Case(title, estimator, parameters, n_classes=n_classes))
+        for norm, delta, relation in (
+            (2, 0.0, "replace_one"), (2, 0.01, "add_remove"), (np.inf, 0.01, "replace_one"),
+        ):  # fmt: skip
+            given: dict[str, Any] = {"delta": delta, "attack_norm": norm, "method": "output"}
+            if relation == "add_remove":
+                given |= {"neighbouring": relation, "n_public": 8}
+            title = f"adversarial {task}, {norm:g}, delta {delta:g}, {relation}"
+            cases.append(Case(title, estimator, given, n_classes=n_classes))
         for norm in (1, np.inf):
             title = f"adversarial {task}, gradient, {norm:g}"
-            parameters = {"attack_norm": norm, "method": "gradient"}
-            cases.append(Case(title, estimator, parameters, n_classes=n_classes))
+            given = {"attack_norm": norm, "method": "gradient"}
+            cases.append(Case(title, estimator, given, n_classes=n_classes))
     title = "adversarial classifier, gradient, three classes"
     given = {"attack_norm": 2, "neighbouring": "add_remove", "n_public": 8, "method": "gradient"}
     cases.append(Case(title, DPAdversarialClassifier, given, n_classes=3))
@@ -264,7 +267,8 @@ def _grouped() -> Iterator[Case]:
     weighted = {"release_group_weights": True, "max_group_weight": 2.0}
     for task, estimator, n_classes in _GROUPED:
         made = partial(_planned, estimator=estimator, n_classes=n_classes)
-        for (mode, proportions, n_groups), delta in itertools.product(modes, (0.0, 0.01)):
+        deltas = (0.0, 0.01) if n_classes else (0.01,)
+        for (mode, proportions, n_groups), delta in itertools.product(modes, deltas):
             kind = SaddleOutputPerturbation if mode == "one group" else PhasedSaddle
             # budgets at which the planner takes several phases, where there are any
             given = {"delta": delta, "group_proportions": proportions,

@@ -6,8 +6,6 @@ import pytest
 from skdp.methods import PhasedSaddle
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
-#: The sizes of groups: declared ones, equal unless given; public; released.
-MODES = ("declared", "public", "private")
 NAMES = ["most", "few"]
 
 

@@ -22,7 +22,7 @@ from skdp._estimator import PrivateEstimator
 from skdp.algorithms.bilevel.private_solvers import LocalizedGradientDescent, OutputPerturbation
 from skdp.privacy import BudgetAccountant, budget_accountant
 
-__all__ = ["Recorded", "every_case", "first_cases", "record", "recorded"]
+__all__ = ["Recorded", "every_case", "first_cases", "noted_payments", "record", "recorded"]
 
 #: What fits told of their steps, since the last one began.
 _TOLD: list[tuple[Any, ...]] = []
@@ -72,19 +72,13 @@ class Recorded:
     plans: list[Any]  # what was paid for and run
 
 
-def record(case: Case, records: Records, releases: Any = None, is_told: bool = True) -> Recorded:
-    """Fit a case in a laboratory, which may be given what all draws release."""
-    is_told = is_told and "verbose" in inspect.signature(case.estimator).parameters
-    _TOLD.clear()
-    accountant, printed, early = BudgetAccountant(math.inf, 0.5), io.StringIO(), []
-    original, run, plans = budget_accountant.charge, PrivateEstimator._pay_and_run, []
+@contextlib.contextmanager
+def noted_payments() -> Iterator[tuple[list[Any], list[int]]]:
+    """Note warnings, of floating point from a payment on, and how many came before each payment."""
+    original, early = budget_accountant.charge, []
     with (
-        Laboratory(releases=releases) as laboratory,
-        warnings.catch_warnings(record=True) as caught,
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(printed),
         pytest.MonkeyPatch.context() as patch,
-        accountant,
+        warnings.catch_warnings(record=True) as caught,
         np.errstate(),
     ):
         warnings.simplefilter("always")
@@ -94,11 +88,29 @@ def record(case: Case, records: Records, releases: Any = None, is_told: bool = T
             early.append(len(caught))
             np.seterr(all="warn")  # what is computed from here on
 
+        patch.setattr(budget_accountant, "charge", charge)
+        yield caught, early
+
+
+def record(case: Case, records: Records, releases: Any = None, is_told: bool = True) -> Recorded:
+    """Fit a case in a laboratory, which may be given what all draws release."""
+    is_told = is_told and "verbose" in inspect.signature(case.estimator).parameters
+    _TOLD.clear()
+    accountant, printed = BudgetAccountant(math.inf, 0.5), io.StringIO()
+    run, plans = PrivateEstimator._pay_and_run, []
+    with (
+        Laboratory(releases=releases) as laboratory,
+        noted_payments() as (caught, early),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        pytest.MonkeyPatch.context() as patch,
+        accountant,
+    ):
+
         def pay_and_run(estimator: Any, plan: Any, data: Any) -> Any:
             plans.append(plan)
             return run(estimator, plan, data)
 
-        patch.setattr(budget_accountant, "charge", charge)
         patch.setattr(PrivateEstimator, "_pay_and_run", pay_and_run)
         _mark_solves(laboratory, patch)
         model = case.fit(records, **({"verbose": _note} if is_told else {}))

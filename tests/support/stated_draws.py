@@ -12,6 +12,7 @@ from skdp.privacy.events import (
     PureEvent,
 )
 from skdp.privacy.events import flatten_event as leaves
+from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.privacy.report import PrivacyReport
 
 
@@ -236,3 +237,34 @@ def check_batches(fitted, laboratory):
     for draw in batches:
         assert draw.rate == pytest.approx(sampled[0][0], rel=1e-12)
         assert draw.dimension == draw.within[1].n_records
+
+
+def whole_cost(report):
+    """The budget as costs of draws are summed: epsilon, or the square of mu."""
+    return report.epsilon if report.delta == 0 else gaussian_mu(report.epsilon, report.delta) ** 2
+
+
+def cost_of_moves(report, first, second):
+    """Check that values of two fits differ by the sensitivities at most; what those draws cost."""
+    total = 0.0
+    for mine, its in zip(first, second, strict=True):
+        if mine.kind == "exponential":  # the events are checked with the draws
+            (epsilon,) = (
+                leaf.epsilon
+                for leaf, _ in leaves(report.event)
+                if isinstance(leaf, ExponentialMechanismEvent)
+            )
+            total += epsilon
+        if mine.kind in ("exponential", "batch"):
+            continue
+        change = mine.value - its.value
+        if mine.kind == "choice":
+            length, largest, epsilon = abs(change).max(), 1.0, mine.rate
+        else:
+            length, largest = np.linalg.norm(change), mine.mechanism.sensitivity
+            epsilon = largest / mine.scale
+        assert length <= largest * (1 + 1e-9)
+        if length > 0.0:
+            square = pure_mu(0.5 * epsilon) if mine.kind == "choice" else epsilon
+            total += epsilon if report.delta == 0 else square**2
+    return total

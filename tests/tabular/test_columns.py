@@ -26,6 +26,8 @@ from skdp.tabular.matching import as_declaration
 
 NAN = float("nan")
 DECLARATIONS = [
+    Number(),
+    Number(missing=True),
     Number(18, 90),
     Number(-1.5, 1e6, log=True, missing=True),
     Number(0, 10, log=1000.0),
@@ -71,6 +73,9 @@ def test_short_forms(short, long):
         (lambda: Number(0, np.inf), "finite low < high"),
         (lambda: Number(NAN, 1), "finite low < high"),
         (lambda: Number("0", 1), "finite low < high"),
+        (lambda: Number(3), "finite low < high"),
+        (lambda: Number(high=3), "finite low < high"),
+        (lambda: Number(log=True), "finite low < high"),
         (lambda: Number(0, 1, log=-1.0), "log == -1"),
         (lambda: Number(0, 1, missing="yes"), "missing == 'yes', must be True or False"),
         (lambda: Category([]), "at least one value"),
@@ -213,21 +218,18 @@ def test_what_cannot_be_read_is_not_missing(case):
     """One rule for fit, predict and check_columns, wherever in the column the value stands."""
     declared, values = UNREAD[case]
     spoilt = values[:1] * 99 + values[1:]
-    target = np.arange(100) % 2
+    fine = pd.DataFrame({"x": pd.Series(values[:1] * 100, dtype=object)})
+    target, unfitted = np.arange(100) % 2, TableEncoder({"x": declared})
+    model = DPTabularClassifier(columns={"x": declared}, classes=[0, 1])
+    fitted, encoder = clone(model).fit(fine, target), clone(unfitted).fit(fine)
     for rows in (spoilt, spoilt[::-1]):
         frame = pd.DataFrame({"x": pd.Series(rows, dtype=object)})
         with pytest.raises(ValueError, match="Column 'x' "):
             read(declared, rows)
-        encoder = TableEncoder({"x": declared})
-        with pytest.raises(ValueError, match="Column 'x' "):
-            encoder.fit_transform(frame)
-        model = DPTabularClassifier(columns={"x": declared}, classes=[0, 1])
-        with pytest.raises(ValueError, match="Column 'x' "):
-            model.fit(frame, target)
-        fine = pd.DataFrame({"x": pd.Series(values[:1] * 100, dtype=object)})
-        model.fit(fine, target)
-        with pytest.raises(ValueError, match="Column 'x' "):
-            model.predict(frame)
+        methods = unfitted.fit, unfitted.fit_transform, encoder.transform, fitted.predict
+        for method, *given in (*((method,) for method in methods), (model.fit, target)):
+            with pytest.raises(ValueError, match="Column 'x' "):
+                method(frame, *given)
         kinds = {row.kind for row in check_columns(frame, {"x": declared}).rows}
         assert kinds & {"unread", "infinity"}
 

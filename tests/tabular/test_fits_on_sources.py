@@ -59,26 +59,16 @@ def chunks(frame, target):
     return ChunkSource(read, len(EDGES) - 1)
 
 
-def files(frame, target, folder, **options):
-    frame.to_parquet(folder / "table.parquet", row_group_size=250)
-    return ParquetRecords(folder / "table.parquet", target, features=list(frame)[:4], **options)
-
-
-@pytest.fixture(scope="module")
-def in_memory(frame):
-    """The fitted models of the table."""
+@pytest.mark.parametrize("target", MODELS)
+def test_a_fit_on_a_source_is_that_in_memory(target, frame, tmp_path):
+    """One of chunks, the other of files that are kept as scratch."""
     X = frame[list(frame)[:4]]
-    return {target: make().fit(X, frame[target]) for target, make in MODELS.items()}
-
-
-@pytest.mark.parametrize(("kind", "target"), [("chunks", "left"), ("scratch", "paid")])
-def test_a_fit_on_a_source_is_that_in_memory(kind, target, frame, in_memory, tmp_path):
-    X = frame[list(frame)[:4]]
-    given = {
-        "chunks": lambda: [chunks(frame, target)],
-        "scratch": lambda: [files(frame, target, tmp_path, scratch=tmp_path)],
-    }[kind]
-    expected, found = in_memory[target], MODELS[target]().fit(*given())
+    source = chunks(frame, target)
+    if target == "paid":
+        frame.to_parquet(tmp_path / "table.parquet", row_group_size=250)
+        given = {"features": list(X), "scratch": tmp_path}
+        source = ParquetRecords(tmp_path / "table.parquet", target, **given)
+    found, expected = MODELS[target]().fit(source), MODELS[target]().fit(X, frame[target])
     assert found.feature_plan_ == expected.feature_plan_ and found.column_maps_
     assert found.privacy_.to_dict() == expected.privacy_.to_dict()
     np.testing.assert_array_equal(found.model_.coef_, expected.model_.coef_)
