@@ -10,7 +10,6 @@ import pickle
 import re
 import warnings
 from dataclasses import replace
-from enum import Enum
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from every_fit import kinds_of_fits
 from fit_case import Case, Ranges
 from fit_cases import CASES
 from kept_order import modules_with_orders
-from laboratory import Laboratory
+from laboratory import Laboratory, state
 from recorded_fits import every_case, first_cases, record, recorded
 from stated_draws import check_draws, cost_of_moves, parts_of, ranges_of, whole_cost
 from toy_method import Toy
@@ -30,6 +29,7 @@ from skdp.mechanisms import NoiseSource, random_order
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import flatten_event as leaves
 from skdp.synthetic import DPSyntheticData
+from skdp.tabular.table_model import TabularModel
 
 SEED = 0
 
@@ -85,7 +85,7 @@ def check_name(model):
 
 def check_plan(case, fit):
     """All numbers of the plan that is made from sizes alone are those that the fit paid for."""
-    if not isinstance(fit.model, PrivateModel) or case.unit == "weight":
+    if not isinstance(fit.model, PrivateModel | TabularModel) or case.unit == "weight":
         return
     n_users = case.n_units if case.unit == "person" else None
     planned = plan_fit(case.make(), case.n, case.d, n_groups=case.n_groups or None, n_users=n_users)
@@ -125,41 +125,6 @@ def check_progress(fit):
         planned.add(size)
     if planned and fit.model.privacy_.method == "gradient":
         assert fit.model.privacy_.plan["n_steps"] in planned
-
-
-def state(value, path="", seen=()):
-    """All parts of an object, private names included, as pairs (path, bits)."""
-    assert id(value) not in seen, f"{path} holds itself"
-    seen = (*seen, id(value))
-    yield path, f"{type(value).__module__}.{type(value).__qualname__}"
-    if isinstance(value, np.ndarray):
-        yield path, (value.dtype.str, value.shape)
-        if value.dtype.hasobject:
-            for i, part in enumerate(value.ravel().tolist()):
-                yield from state(part, f"{path}[{i}]", seen)
-        else:
-            yield path, value.tobytes()
-    elif isinstance(value, np.generic | float | complex):
-        yield path, np.asarray(value).tobytes()
-    elif value is None or isinstance(value, str | bytes | int | Enum | type):
-        yield path, repr(value)
-    elif isinstance(value, dict):
-        yield path, len(value)
-        for i, (key, part) in enumerate(value.items()):
-            yield from state(key, f"{path} key {i}", seen)
-            yield from state(part, f"{path}[{key!r}]", seen)
-    elif isinstance(value, list | tuple | set | frozenset):
-        parts = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-        yield path, len(value)
-        for i, part in enumerate(parts):
-            yield from state(part, f"{path}[{i}]", seen)
-    else:
-        slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-        parts = {name: getattr(value, name) for name in slots if hasattr(value, name)}
-        parts |= getattr(value, "__dict__", {})
-        assert parts or pickle.dumps(value), path
-        for name, part in parts.items():
-            yield from state(part, f"{path}.{name}", seen)
 
 
 def test_state_finds_what_is_hidden():

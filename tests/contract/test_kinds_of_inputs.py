@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from skdp import DPLogisticRegression, DPMaxGroupLossClassifier, DPRidge, DPTabularClassifier
+from skdp import DPLogisticRegression, DPMaxGroupLossClassifier, DPTabularClassifier
 from skdp.data import ArrayRecords
 
 rng = np.random.default_rng(0)
@@ -88,26 +88,6 @@ def test_labels_of_objects_are_refused_as_in_scikit_learn():
     source = ArrayRecords(X, LABELS["objects of int"].to_numpy())
     with pytest.raises(ValueError, match=r"Unknown label type: unknown"):
         DPLogisticRegression(data_norm=1.0, classes=[0, 1]).fit(source)
-
-
-#: Targets of a regressor that are no real numbers.
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (DATES, "y holds dates or times"),
-        (pd.Series(DATES.astype("M8[ns]")), "y holds dates or times"),
-        (B.astype("m8[s]"), "y holds times"),
-        (B + 1j, "y holds complex numbers"),
-        (np.ma.array(X[:, 0], mask=B), "y holds missing values"),
-        (pd.Series(DATES.astype("M8[ns]")).dt.tz_localize("UTC"), "must be"),
-    ],
-    ids=str,
-)
-def test_targets_that_are_refused(y, message):
-    model = DPRidge(data_norm=1.0, target_range=(-1, 1))
-    with pytest.raises((TypeError, ValueError), match=message):
-        model.fit(X, y)
-    assert not hasattr(model, "coef_")
 
 
 #: Weights that are no real numbers, or not one that is finite and >= 0 for each record.

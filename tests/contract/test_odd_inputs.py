@@ -13,10 +13,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from every_estimator import ESTIMATORS, declared
+from every_estimator import ESTIMATORS, declared, records
 
+from skdp import BudgetAccountant
+from skdp.algorithms.plan import MOST_NUMBERS
 from skdp.data import DataError, ParquetRecords
-from skdp.linear_model import DPLogisticRegression
+from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer, DPStandardScaler
 from skdp.synthetic import DPSyntheticData
@@ -27,16 +29,45 @@ ROWS = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 2))
 Y = (ROWS[:, 0] > 0).astype(int)
 
 
-def broken(kind):
-    """A sparse matrix whose last pointer is beyond its entries."""
-    X = kind(ROWS)
-    X.indptr[-1] = 10**6
-    return X
-
-
 def dated():
     days = np.arange(N).astype("M8[D]")
     return np.column_stack([days, days])
+
+
+def with_field(X, name, value):
+    """A copy of a sparse matrix with one entry of a field replaced."""
+    X = X.copy()
+    place, number = value
+    getattr(X, name)[place] = number
+    return X
+
+
+def broken(n=N, d=2):
+    """Matrices of which SciPy's compiled loops would read or write out of bounds."""
+    rows = sp.random(n, d, density=0.7, format="csr", random_state=0)
+    for name, value in {
+        "indices": (0, d),
+        "indices ": (1, -1),
+        "indices  ": (2, 10**9),
+        "indptr": (3, 10**6),
+        "indptr ": (3, -5),
+        "indptr  ": (-1, 10**6),
+        "indptr   ": (0, 1),
+    }.items():
+        yield f"csr {name} {value}", with_field(rows, name.strip(), value)
+    yield "csc", with_field(rows.tocsc(), "indices", (0, n))
+    yield "bsr", with_field(rows.tobsr((2, 2)), "indices", (0, 1))
+    yield "coo rows", with_field(rows.tocoo(), "row", (0, n))
+    yield "coo columns", with_field(rows.tocoo(), "col", (0, -1))
+    short = rows.copy()
+    short.data = short.data[:-1]
+    yield "csr without the last entry", short
+    lists = rows.tolil()
+    lists.rows[0] = [d + 7] * len(lists.rows[0])
+    yield "lil", lists
+    lists = rows.tolil()
+    lists.data[3] = lists.data[3][:-1]
+    yield "lil without a value", lists
 
 
 ODD = {
@@ -63,9 +94,6 @@ ODD = {
     "1-d coo": lambda: sp.coo_array(ROWS[:, 0]),
     "1-d csr": lambda: sp.csr_array(ROWS[:, 0]),
     "1-d dok": lambda: sp.dok_array(ROWS[:, 0]),
-    "broken csr": lambda: broken(sp.csr_array),
-    "broken csr matrix": lambda: broken(sp.csr_matrix),
-    "broken csc": lambda: broken(sp.csc_array),
     "series": lambda: pd.Series(ROWS[:, 0]),
     "names twice": lambda: pd.DataFrame(np.hstack([ROWS, ROWS]), columns=list("aabb")),
     "objects in a frame": lambda: pd.DataFrame({"a": [[1]] * N, "b": [{}] * N}),
@@ -75,7 +103,7 @@ ODD = {
     "dask without client": lambda: dask.array.from_array(ROWS),
     "dask series": lambda: dask.dataframe.from_pandas(pd.Series(ROWS[:, 0]), npartitions=2),
     "dask delayed": lambda: dask.delayed(ROWS),
-}
+} | {name: lambda X=X: X for name, X in broken()}
 MODELS = {kind.__name__: lambda kind=kind: declared(kind) for kind in ESTIMATORS} | {
     "DPStandardScaler": lambda: DPStandardScaler(ranges=(-1, 1)),
     "BoundedScaler": lambda: BoundedScaler(ranges=(-1, 1)),
@@ -118,17 +146,19 @@ def complaint(call, X):
 
 @pytest.mark.parametrize("kind", ODD)
 def test_fits_refuse_them(kind, monkeypatch):
-    """Before any noise."""
+    """Before any noise or payment."""
 
     def draw(*args):
         raise AssertionError("noise")
 
     monkeypatch.setattr(NoiseSource, "words", draw)
-    found = {
-        name: complaint(functools.partial(make().fit, y=Y), ODD[kind]())
-        for name, make in MODELS.items()
-    }
+    with BudgetAccountant(100.0, 0.1) as accountant:
+        found = {
+            name: complaint(functools.partial(make().fit, y=Y), ODD[kind]())
+            for name, make in MODELS.items()
+        }
     assert not {name: what for name, what in found.items() if what is not None}
+    assert not accountant.entries
 
 
 @pytest.mark.parametrize("kind", ODD)
@@ -167,3 +197,38 @@ def test_files_that_were_written_anew(tmp_path, change, is_late):
     reason = caught.value if not is_late else caught.value.__cause__
     text = "has no column 'b'" if change == "names" else "has no row group"
     assert "t.parquet" in str(caught.value) and text in str(reason)
+
+
+def test_valid_matrices_stay_as_they_are():
+    """With spare room behind the entries, in any format, and with any type of indices."""
+    X, y = records(DPRidge, n=50)
+    expected = declared(DPRidge).fit(X, y).coef_
+    roomy = sp.csr_matrix(X)
+    roomy.data = np.append(roomy.data, [np.pi, np.pi])
+    roomy.indices = np.append(roomy.indices, [0, 0]).astype(roomy.indices.dtype)
+    for kept in (roomy, *(sp.csr_matrix(X).asformat(f) for f in ("csc", "bsr", "coo", "lil"))):
+        data = getattr(kept, "data", None)
+        model = declared(DPRidge).fit(kept, y)
+        assert getattr(kept, "data", None) is data
+        np.testing.assert_allclose(model.coef_, expected, atol=1e-7)
+    wide = sp.csr_matrix(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    np.testing.assert_allclose(declared(DPRidge).fit(wide, y).coef_, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_absurd_numbers_of_columns_are_refused_before_the_charge(kind):
+    width = 10**9 if kind is DPRidge else MOST_NUMBERS + 1
+    accountant = BudgetAccountant(5.0, 1e-5)
+    y = records(kind, n=20)[1]
+    with pytest.raises(ValueError, match="columns, which are too many"):
+        declared(kind, accountant=accountant).fit(sp.csr_matrix((20, width)), y)
+    assert accountant.total().epsilon == 0
+
+
+def test_many_coefficients_of_several_classes_have_the_same_bound():
+    accountant = BudgetAccountant(5.0, 1e-5)
+    model = DPLogisticRegression(classes=range(5), data_norm=1.0, accountant=accountant)
+    with pytest.raises(ValueError, match="columns, which are too many"):
+        model.fit(sp.csr_matrix((20, 1 << 24)), np.arange(20) % 5)
+    assert accountant.total().epsilon == 0

@@ -125,6 +125,20 @@ FAMILIES = {
             ],
         ],
     ),
+    "units": (LINEAR, one_at_a_time(weight_bound=[0.0], max_records_per_user=[0])),
+    "costs": (
+        (DPLogisticRegression,),
+        [
+            *one_at_a_time("not in `classes`", class_weight=[{5: 1.0}]),
+            *one_at_a_time(class_weight=[{0: 0.0}, "equal"]),
+            *one_at_a_time("must be a dict", class_weight=[[1, 2]]),
+            ({"class_weight": "balanced", "method": "objective"}, "needs released shares"),
+        ],
+    ),
+    "costs of hinges": (
+        (DPLinearClassifier,),
+        [({"class_weight": "balanced", "loss": "hinge"}, "needs released shares")],
+    ),
     "losses": (LOSSES, one_at_a_time(loss=["l2", None])),
     "losses of labels": (
         (DPLinearClassifier,),

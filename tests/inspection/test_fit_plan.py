@@ -110,6 +110,7 @@ def test_readable_and_json():
         (DPLogisticRegression(classes=[0, 1]), {"n_classes": 3}, "declares 2 labels"),
         (DPLogisticRegression(delta=0, method="exponential"), {"n_classes": 3}, "two only"),
         (DPLogisticRegression(), {"n_classes": 1}, "n_classes == 1"),
+        (DPTabularRegressor(columns={"a": (0, 1)}), {}, "columns declares 1"),
         (DPMaxGroupLossRegressor(), {"n_groups": 0}, "n_groups == 0"),
         *(  # sizes that no double holds
             (DPMaxGroupLossRegressor() if name == "n_groups" else DPLogisticRegression(),

@@ -142,6 +142,14 @@ def test_quantiles(quantile):
     assert (y <= model.predict(X)).mean() == pytest.approx(quantile, abs=0.02)
 
 
+def test_absolute_error_is_twice_the_median_quantile():
+    X, y = regression()
+    absolute = estimator("absolute_error", alpha=0.2, **EXACT).fit(X, y)
+    median = estimator("quantile", alpha=0.1, **EXACT).fit(X, y)
+    np.testing.assert_allclose(absolute.coef_, median.coef_, atol=5e-3)
+    assert absolute.intercept_ == pytest.approx(median.intercept_, abs=5e-3)
+
+
 def test_huber_threshold():
     """A tenth of the range by default, in units of y; large ones give least squares."""
     X, y = regression()

@@ -7,6 +7,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
@@ -80,6 +81,7 @@ def sized(**parameters):
 
 
 NAMED = {"groups": np.resize(["a", "b"], 10)}
+DATES = np.array(["2020-01-01"] * 10, dtype="M8[D]")
 #: Models, arguments of fit that differ from good ones, and a part of the message.
 REFUSED = [
     (grouped(), {"groups": np.resize(["a", "top secret"], 10)}, "not in `group_names`"),
@@ -95,6 +97,13 @@ REFUSED = [
     (declared(DPLogisticRegression), {"y": np.array([0, "top secret"] * 5, dtype=object)},
      "Unknown label type"),
     (declared(DPRidge), {"y": np.array(["top secret"] * 10)}, "must be numeric"),
+    (declared(DPRidge), {"y": DATES}, "y holds dates or times"),
+    (declared(DPRidge), {"y": pd.Series(DATES.astype("M8[ns]"))}, "y holds dates or times"),
+    (declared(DPRidge), {"y": pd.Series(DATES.astype("M8[ns]")).dt.tz_localize("UTC")}, "must be"),
+    (declared(DPRidge), {"y": np.ones(10, dtype="m8[s]")}, "y holds times"),
+    (declared(DPRidge), {"y": np.ones(10) + 1j}, "y holds complex numbers"),
+    (declared(DPRidge), {"y": np.ma.array(np.ones(10), mask=[True] * 10)},
+     "y holds missing values"),
     (declared(DPRidge, max_records_per_user=2), {}, "there are no user_ids"),
     (sized(alpha=-1.0), {}, "alpha == -1.0, must be in [0, 1e+60]."),
     (sized(alpha=np.nan), {}, "alpha == nan, must be in [0, 1e+60]."),
@@ -172,7 +181,7 @@ def test_more_records_than_bounds_hold_for_and_a_relation_that_is_an_array():
 
 def frames(rows, names):
     """The same table as a frame of pandas and of polars."""
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pl = pytest.importorskip("polars")
     data = {name: [row[j] for row in rows] for j, name in enumerate(names)}
     return [pd.DataFrame(data), pl.DataFrame(data)]
 

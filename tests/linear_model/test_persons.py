@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from laboratory import Laboratory, contents
+from laboratory import Laboratory, state
 from sklearn.base import clone
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
@@ -196,7 +196,7 @@ def moves(model, tables, monkeypatch, follow=True, fit=in_memory):
         releases = laboratory.releases
         seen.append(laboratory.draws)
         messages = [str(each.message) for each in caught]
-        left.append((contents(model), len(pickle.dumps(model)), messages))
+        left.append((list(state(model)), len(pickle.dumps(model)), messages))
     assert left[0] == left[1]  # all that a fit leaves behind, to the last bit
     return [moved(model, *draws) for draws in zip(*seen, strict=True)]
 

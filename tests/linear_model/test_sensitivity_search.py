@@ -163,8 +163,7 @@ def test_solver_error_is_covered_on_the_whole_space():
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("scaling", [0.0, 0.3])
-@pytest.mark.parametrize("coef_norm", [None, 0.01])
+@pytest.mark.parametrize(("scaling", "coef_norm"), [(0.0, None), (0.3, 0.01)])
 def test_estimators_use_the_attacked_plan(relation, scaling, coef_norm):
     """The sensitivity in ``privacy_`` is the one attacked above, for the declared bounds."""
     n, d, data_norm, alpha = 30, 2, 3.0, 0.7

@@ -253,6 +253,16 @@ REACHED = {"free": 0.78, "strong penalty": 0.99, "ball": 0.8, "small ball": 0.99
 SIZES = [(1, 1), (2, 1), (3, 2), (5, 3)]
 
 
+def largest_ratios(model, alpha, sizes, **public):
+    """What the search reaches for each n and d, which is 1 at most."""
+    best = {}
+    for n, d in sizes:
+        d = min(d, 2) if MODELS[model][2] == N_CLASSES else d
+        best[n, d] = Attack(model, alpha, n=n, d=d, **public).run()
+        assert best[n, d] <= 1.0, f"{model}: largest ratio {best[n, d]} at n, d = {n, d}"
+    return best
+
+
 def by_turns(models, options, count):
     """For each model some of the options, which all have their turns."""
     options = list(options)
@@ -266,13 +276,7 @@ def by_turns(models, options, count):
 @pytest.mark.parametrize(("model", "regime"), by_turns(MODELS, REGIMES, 2))
 def test_no_search_moves_too_far(model, regime):
     alpha, coef_norm, epsilon = REGIMES[regime]
-    best = {}
-    for n, d in SIZES:
-        if MODELS[model][2] == N_CLASSES:
-            d = min(d, 2)
-        attack = Attack(model, alpha, n=n, d=d, coef_norm=coef_norm, epsilon=epsilon)
-        best[n, d] = attack.run()
-        assert best[n, d] <= 1.0, f"{model}, {regime}: largest ratio {best[n, d]} at n, d = {n, d}"
+    best = largest_ratios(model, alpha, SIZES, coef_norm=coef_norm, epsilon=epsilon)
     largest = max(ratio for (n, _), ratio in best.items() if n > 1)
     needed = REACHED.get(regime, 0.7)
     if model.split()[0] in ("hinge", "absolute", "quantile", "huber") and regime in REACHED:
@@ -327,13 +331,7 @@ TILTED_REACHED = {
 @pytest.mark.parametrize(("model", "regime"), by_turns(TILTED_REACHED, TILTS, 1))
 def test_no_search_moves_a_tilted_solution_too_far(model, regime):
     alpha, coef_norm, tilt = TILTS[regime]
-    best = {}
-    for n, d in SIZES[1:]:
-        if MODELS[model][2] == N_CLASSES:
-            d = min(d, 2)
-        attack = Attack(model, alpha, n=n, d=d, coef_norm=coef_norm, tilt=tilt)
-        best[n, d] = attack.run()
-        assert best[n, d] <= 1.0, f"{model}, {regime}: largest ratio {best[n, d]} at n, d = {n, d}"
+    best = largest_ratios(model, alpha, SIZES[1:], coef_norm=coef_norm, tilt=tilt)
     needed = TILTED_REACHED[model][list(TILTS).index(regime)]
     assert max(best.values()) >= needed, f"{model}, {regime}: the search reaches {best} only"
 

@@ -1,13 +1,16 @@
 """Cross-validation by persons who have several records."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+from laboratory import Laboratory, state
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from skdp import BudgetAccountant, DPLogisticRegression
+from skdp import BudgetAccountant, DPLogisticRegression, DPRidge
 from skdp._units import Persons
 from skdp.algorithms.statistics.noisy_score import (
     AUCPlan,
@@ -280,3 +283,29 @@ def test_search_holds_persons_out():
             with pytest.raises(ValueError, match="give user_ids to all of them"):
                 search.fit(X, Y, user_ids=ids, **params)
     assert not accountant.entries
+
+
+@pytest.mark.parametrize("is_search", [False, True])
+def test_nothing_tells_how_many_records_persons_have(is_search):
+    """At one history all is equal: draws, messages, attributes, reports. Fits: test_fits.py."""
+    left, releases = [], None
+    for most in (1, 30):
+        rng = np.random.default_rng(most)
+        ids = rng.permutation(np.repeat(np.arange(150), rng.integers(1, most + 1, 150)))
+        rows = rng.uniform(-1, 1, (len(ids), 2))
+        y = (rows[:, 0] > rng.uniform(-0.5, 0.5)).astype(int)
+        with Laboratory(releases=releases) as laboratory, warnings.catch_warnings(record=True) as w:
+            warnings.simplefilter("always")
+            if is_search:
+                ridge = DPRidge(data_norm=1.0, target_range=(0, 1), random_state=0)
+                grid = {"fit_intercept": [True, False]}
+                search = DPSearchCV(ridge, grid, n_draws=2, random_state=0)
+                found = search.fit(rows, y, user_ids=ids)
+            else:
+                options = {"cv": 3, "scoring": "f1", "random_state": 0}
+                model = clone(MODEL).set_params(random_state=0)
+                found = dp_cross_validate(model, rows, y, user_ids=ids, **options)
+        releases = laboratory.releases
+        draws = [(each.kind, each.dimension, each.mechanism) for each in laboratory.draws]
+        left.append((list(state(found)), draws, [str(each.message) for each in w]))
+    assert left[0] == left[1] and left[0][1]

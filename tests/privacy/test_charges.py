@@ -1,7 +1,6 @@
 """Payments to several ledgers: each file once, all or none, whatever happens to its names."""
 
 import os
-import pickle
 import shutil
 import signal
 import sys
@@ -14,8 +13,6 @@ from skdp.privacy import (
     BudgetExceededError,
     LedgerError,
     blocks,
-    budget_accountant,
-    charges,
     ledger,
     ledger_files,
     spend,
@@ -241,13 +238,6 @@ def test_a_block_that_has_ended_does_not_pay(path):
     blocks._CLOSED.discard(block.id)  # as in a process that has not seen it
     spend(pure(), accountant, carried=[block])
     assert ended.entries == () and len(accountant.entries) == 1
-
-
-def test_modules_agree_on_errors():
-    assert issubclass(ledger_files.MissingLedgerError, LedgerError)
-    assert budget_accountant.BudgetExceededError is charges.BudgetExceededError
-    assert pickle.loads(pickle.dumps(LedgerError("x"))).args == ("x",)
-    assert ledger.LedgerError is LedgerError
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no process is stopped there")

@@ -128,13 +128,6 @@ class TestDamage:
                 used.total()
             os.truncate(path, os.path.getsize(path) - len(more))
 
-    def test_random_bytes_are_no_ledger(self, path):
-        rng = random.Random(0)
-        for size in (1, 10, 100, 1000, 100_000):
-            with open(path, "wb") as file:
-                file.write(rng.randbytes(size))
-            refuses(path, "no ledger")
-
     @pytest.mark.parametrize("cut", [1, 20, -1])
     def test_an_unfinished_line_is_removed_by_repair(self, path, cut):
         accountant = BudgetAccountant(1.0, path=path)

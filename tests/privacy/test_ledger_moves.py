@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from interruptions import ends, kills_at_calls, kills_at_lines, pure
+from interruptions import at_calls, at_lines, ends, kills, pure
 
 from skdp.privacy import (
     BudgetAccountant,
@@ -234,14 +234,6 @@ def _known(path):
     return re.sub(drawn, "", path), os.stat(path).st_nlink, re.sub(drawn, "", text)
 
 
-def kills_at_each_second_call(action, prepare, numbers=range(0, 10**6, 2)):
-    return kills_at_calls(action, prepare, numbers)
-
-
-def kills_at_each_sixth_line(action, prepare, numbers=range(0, 10**6, 6)):
-    return kills_at_lines(action, prepare, numbers)
-
-
 class TestKills:
     pytestmark = forks
 
@@ -249,7 +241,7 @@ class TestKills:
     def places(self, tmp_path):
         return str(tmp_path / "old"), str(tmp_path / "new" / "ledger")
 
-    def _try(self, kills, places, minimum):
+    def _try(self, arm, every, places, minimum):
         """Check each state of the files that a kill leaves, by both of their names."""
         old, new = places
         folders = [os.path.dirname(place) for place in places]
@@ -267,13 +259,13 @@ class TestKills:
             state["accountant"].save(new)
 
         left = {}  # states, and the kill that left them first
-        for number in kills(save, prepare):
+        for number in kills(save, prepare, arm, range(0, 10**6, every)):
             files = tuple(_known(name) for folder in folders for name in _files(folder))
             if left.setdefault(files, number) == number:
                 self._check(state["accountant"], old, new, is_new_first=False)
         assert number >= minimum and len(left) >= 5, len(left)
         assert state["accountant"].entries == BudgetAccountant.load(new).entries
-        for _ in kills(save, prepare, left.values()):
+        for _ in kills(save, prepare, arm, left.values()):
             self._check(state["accountant"], old, new, is_new_first=True)
 
     def _check(self, accountant, old, new, is_new_first):
@@ -297,18 +289,18 @@ class TestKills:
         assert accountant.entries == loaded.entries == BudgetAccountant.load(old).entries
 
     @pytest.mark.parametrize(
-        ("links", "kills", "minimum"),
+        ("links", "arm", "every", "minimum"),
         [
-            (True, kills_at_each_second_call, 30),
-            pytest.param(False, kills_at_calls, 30, marks=pytest.mark.slow),
-            pytest.param(True, kills_at_each_sixth_line, 100, marks=pytest.mark.slow),
+            (True, at_calls, 2, 30),
+            pytest.param(False, at_calls, 1, 30, marks=pytest.mark.slow),
+            pytest.param(True, at_lines, 6, 100, marks=pytest.mark.slow),
         ],
     )
-    def test_at_every_step(self, places, monkeypatch, links, kills, minimum):
+    def test_at_every_step(self, places, monkeypatch, links, arm, every, minimum):
         if not links:
             monkeypatch.setattr(os, "link", _no_link)
             monkeypatch.setattr(ledger_files, "_PATIENCE", 0.0)
-        self._try(kills, places, minimum)
+        self._try(arm, every, places, minimum)
 
     def test_a_payment_at_every_call(self, path):
         """A process that dies while it pays leaves a ledger that can be read."""
@@ -319,7 +311,7 @@ class TestKills:
             BudgetAccountant(1.0, path=path).spend(pure(0.5))
 
         numbers = []
-        for _ in kills_at_calls(lambda: BudgetAccountant.load(path).spend(pure(0.25)), prepare):
+        for _ in kills(lambda: BudgetAccountant.load(path).spend(pure(0.25)), prepare):
             numbers.append(len(BudgetAccountant.load(path).entries))
         assert set(numbers) == {1, 2} and numbers == sorted(numbers)
 
@@ -328,7 +320,7 @@ class TestKills:
             if os.path.exists(path):
                 os.unlink(path)
 
-        for _ in kills_at_calls(lambda: BudgetAccountant(1.0, path=path), prepare):
+        for _ in kills(lambda: BudgetAccountant(1.0, path=path), prepare):
             assert BudgetAccountant(1.0, path=path).entries == ()
 
 

@@ -91,14 +91,7 @@ def test_both_groups_are_served_within_budget_and_ball(parameters):
     if model.delta:  # without it, so few records give little
         assert max(model.group_losses(X, (y > 0).astype(int), groups).values()) < 0.66
     assert math.fsum(np.abs(model.coef_[0])) + abs(model.intercept_[0]) <= 3.0
-    report = model.privacy_
-    assert report.neighbouring == model.neighbouring
-    assert 9.0 < tightest_epsilon(report.event, model.delta) <= 10.0
-    assert report.plan["n_draws"] == 2 * (report.plan["n_rounds"] - 1)
-    assert len(report.releases) == (3 if "group_proportions" in parameters else 2)
-    if "group_proportions" in parameters:
-        unit = 1.0 if model.neighbouring == "add_remove" else math.sqrt(2.0)
-        assert report.releases[0].sensitivity == pytest.approx(unit, rel=1e-5)
+    assert 9.0 < tightest_epsilon(model.privacy_.event, model.delta) <= 10.0
     assert model.group_weights_.sum() == pytest.approx(1.0)
     assert model.alpha_ == 0.0
 
@@ -215,28 +208,6 @@ def test_entries_are_clipped_in_fit_and_prediction():
     )
     assert (wild.coef_ == tame.coef_).all()
     assert (wild.decision_function(X) == tame.decision_function(0.5 * X)).all()
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_proportions_have_the_noise_stated_and_nothing_else_of_the_counts(delta, monkeypatch):
-    budget = PrivacyBudget(1.0, delta)
-    plan = plan_for(4, LogisticLoss(), (9.0, 9.0), budget=budget, histogram_share=0.1)
-    seen, fixed = [], iter([np.array([2.8, 0.8]), np.array([-1.2, 5.6])])  # of 4 records
-
-    def release(self, value, noise):
-        seen.append((self, value))
-        return next(fixed)
-
-    monkeypatch.setattr(type(plan.sizes.mechanism()), "release", release)
-    for codes, told in (((0, 0, 1, 1), (0.7, 0.2)), ((0, 1, 1, 1), (0.0, 1.0))):
-        done = plan.run(few_records(codes), quiet()).plan
-        assert done.proportions == told
-        shares = np.maximum(told, 1e-3) / np.maximum(told, 1e-3).sum()
-        assert done.objective.weights == GroupWeights.of_proportions(shares, 9.0)
-    (one, first), (other, second) = seen
-    assert one == other == plan.sizes.mechanism()
-    assert plan.releases[0].sensitivity == one.sensitivity
-    assert 0.999 < np.linalg.norm(first - second) / one.sensitivity <= 1.0
 
 
 @dataclass(frozen=True)

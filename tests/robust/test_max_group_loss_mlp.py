@@ -27,7 +27,6 @@ from skdp.problems.group_objective import GroupObjective
 from skdp.robust import (
     DPMaxGroupLossClassifier,
     DPMaxGroupLossMLPClassifier,
-    DPMaxGroupLossRegressor,
 )
 
 FAST = {"hidden_units": 4, "n_steps": 6, "data_norm": 1.0, "random_state": 0}
@@ -251,58 +250,6 @@ def test_predictions_are_those_of_the_attributes():
         model.fit(sparse.csr_matrix(X), y, groups=groups).decision_function(X), expected
     )
     assert not hasattr(model, "coef_")
-
-
-GROUPS = {"group_names": ["a", "b"], "data_norm": 1.0, "random_state": 0}
-LINEAR = {**GROUPS, "method": "rgda"}
-
-
-def sized(n, share=0.2, seed=0):
-    """A small group whose labels follow another feature than those of the large one."""
-    rng = np.random.default_rng(seed)
-    groups = np.where(rng.random(n) < share, "b", "a")
-    X = rng.uniform(-0.7, 0.7, size=(n, 2))
-    return X, np.where(groups == "a", X[:, 0], X[:, 1]), groups
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda **own: DPMaxGroupLossMLPClassifier(
-            **GROUPS, hidden_units=3, n_steps=4, classes=[0, 1], **own
-        ),
-        lambda **own: DPMaxGroupLossClassifier(**LINEAR, classes=[0, 1], **own),
-        lambda **own: DPMaxGroupLossRegressor(**LINEAR, target_range=(-1.0, 1.0), **own),
-    ],
-    ids=["network", "classifier", "regressor"],
-)
-def test_undeclared_proportions_are_released_within_the_budget(make):
-    X, y, groups = sized(4000)
-    if "classes" in make().get_params():
-        y = (y > 0).astype(int)
-    model = make(epsilon=1.0).fit(X, y, groups=groups)
-    report = model.privacy_
-    assert any(remark.startswith("groups (private)") for remark in report.remarks)
-    first, steps = report.releases
-    assert (first.name, first.dimension) == ("sizes of the groups", 2)
-    number = report.plan["n_steps"]
-    assert steps.name.startswith(f"sums of clipped gradients, {number} steps as one")
-    assert tightest_epsilon(report.event, 1e-6) == pytest.approx(1.0, rel=1e-6)
-    # the released ones: near those of the records, but not equal, and of sum 1
-    exact = np.array([(groups == name).mean() for name in "ab"])
-    found = model.group_proportions_
-    assert found.sum() == pytest.approx(1.0) and (found != exact).all()
-    # 6 deviations of the noise and of the share that raises the sum to 1: false alarm below 1e-8
-    assert np.abs(found - exact).max() < 12 * first.noise_scale / 4000
-    expected = np.minimum(1.0 / found, 10.0 if "hidden_units" in model.get_params() else 1e3)
-    assert_allclose(report.plan["largest_group_weights"], expected, rtol=1e-12)
-    declared = make(epsilon=1.0, group_proportions=[0.8, 0.2]).fit(X, y, groups=groups)
-    assert any(remark.startswith("groups (proportions)") for remark in declared.privacy_.remarks)
-    assert [release.dimension for release in declared.privacy_.releases] == [steps.dimension]
-    # the noise of a step is larger by what the proportions cost, and by no more
-    ratio = report.plan["noise_multiplier_refresh"]
-    ratio /= declared.privacy_.plan["noise_multiplier_refresh"]
-    assert 1.0 < ratio <= 1.0 / np.sqrt(0.96) + 1e-9
 
 
 def test_proportions_of_empty_groups_are_noise():

@@ -26,57 +26,47 @@ def pure(epsilon: float = 0.25, relation: str = "replace_one") -> PureEvent:
     return PureEvent(epsilon, relation)
 
 
-def kills_at_calls(
+def at_calls(number: int) -> None:
+    """Kill this process before a call of the operating system."""
+    count = itertools.count()
+
+    def counted(call: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*arguments: object, **options: object) -> object:
+            if next(count) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*arguments, **options)
+
+        return wrapped
+
+    for name in _CALLS:
+        setattr(os, name, counted(getattr(os, name)))
+
+
+def at_lines(number: int) -> None:
+    """Kill this process before a line of the ledger's modules that it executes."""
+    count = itertools.count()
+
+    def trace(frame, event, argument):
+        if not frame.f_code.co_filename.startswith(_LEDGER):
+            return None
+        if event == "line" and next(count) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
+
+
+def kills(
     action: Callable[[], object],
     prepare: Callable[[], object],
+    arm: Callable[[int], None] = at_calls,
     numbers: Iterable[int] | None = None,
 ) -> Iterator[int]:
-    """Kill the action before its first call of the operating system, then before its second, ...
+    """Kill the action in a child before its first step, then before its second, ...
 
-    `prepare` is called before each try. Yields the number of the call after each kill, in the
+    `prepare` is called before each try. Yields the number of the step after each kill, in the
     parent, and ends with the first try that ends, or with the last of the given `numbers`.
     """
-
-    def arm(number: int) -> None:
-        count = itertools.count()
-
-        def counted(call: Callable[..., object]) -> Callable[..., object]:
-            def wrapped(*arguments: object, **options: object) -> object:
-                if next(count) == number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return call(*arguments, **options)
-
-            return wrapped
-
-        for name in _CALLS:
-            setattr(os, name, counted(getattr(os, name)))
-
-    return _kills(action, prepare, arm, numbers)
-
-
-def kills_at_lines(
-    action: Callable[[], object],
-    prepare: Callable[[], object],
-    numbers: Iterable[int] | None = None,
-) -> Iterator[int]:
-    """Kill the action before each line of the ledger's modules that it executes, as above."""
-
-    def arm(number: int) -> None:
-        count = itertools.count()
-
-        def trace(frame, event, argument):
-            if not frame.f_code.co_filename.startswith(_LEDGER):
-                return None
-            if event == "line" and next(count) == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return trace
-
-        sys.settrace(trace)
-
-    return _kills(action, prepare, arm, numbers)
-
-
-def _kills(action, prepare, arm, numbers) -> Iterator[int]:
     for number in itertools.count() if numbers is None else numbers:
         prepare()
         child = os.fork()

@@ -16,9 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -31,7 +34,7 @@ from skdp.mechanisms import (
     SphericalLaplaceMechanism,
 )
 
-__all__ = ["Draw", "Laboratory", "contents"]
+__all__ = ["Draw", "Laboratory", "state"]
 
 
 @dataclass
@@ -307,14 +310,42 @@ class Symbol:
     __radd__ = __add__
 
 
-def contents(part):
-    """What can be read off a fitted model, in plain types."""
-    if isinstance(part, np.ndarray) and part.dtype != object:
-        return part.shape, part.dtype.str, part.tobytes()
-    if isinstance(part, np.ndarray | list | tuple):
-        return [contents(each) for each in part]
-    if isinstance(part, dict):
-        return {key: contents(value) for key, value in part.items()}
-    if hasattr(part, "__dict__") and not isinstance(part, type):
-        return type(part).__name__, contents(vars(part))
-    return repr(part)
+def state(value, path="", seen=()):
+    """All parts of an object, private names included, as pairs (path, bits)."""
+    assert id(value) not in seen, f"{path} holds itself"
+    seen = (*seen, id(value))
+    yield path, f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, np.ndarray):
+        yield path, (value.dtype.str, value.shape)
+        if value.dtype.hasobject:
+            for i, part in enumerate(value.ravel().tolist()):
+                yield from state(part, f"{path}[{i}]", seen)
+        else:
+            yield path, value.tobytes()
+    elif isinstance(value, np.generic | float | complex):
+        yield path, np.asarray(value).tobytes()
+    elif value is None or isinstance(value, str | bytes | int | Enum) or is_named(value):
+        yield path, repr(value)
+    elif isinstance(value, dict):
+        yield path, len(value)
+        for i, (key, part) in enumerate(value.items()):
+            yield from state(key, f"{path} key {i}", seen)
+            yield from state(part, f"{path}[{key!r}]", seen)
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+        yield path, len(value)
+        for i, part in enumerate(parts):
+            yield from state(part, f"{path}[{i}]", seen)
+    else:
+        slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+        parts = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+        parts |= getattr(value, "__dict__", {})
+        if not parts:
+            yield path, pickle.dumps(value)
+        for name, part in parts.items():
+            yield from state(part, f"{path}.{name}", seen)
+
+
+def is_named(value):
+    """Whether an object is a class or a function, which its name tells."""
+    return hasattr(value, "__qualname__") and not isinstance(value, MethodType)

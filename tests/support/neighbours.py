@@ -4,13 +4,12 @@ A fit is seen through its attributes, the layout of its output, its warnings and
 rows that it makes, or that its members get, may differ in one row: that of the record.
 """
 
-import hashlib
-import types
 import warnings
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from laboratory import state
 from sklearn.base import BaseEstimator, clone
 
 __all__ = ["PAIRS", "TEXT", "Classifier", "Regressor", "differences"]
@@ -150,16 +149,11 @@ def _texts():
     yield from (pair for pair in _numbers() if "whole" in pair[0])
 
 
-def _words():
+def _words(as_tokens=False):
     docs = ["the cat sat", "a dog ran", "the dog sat"] * (N // 3)
+    docs = [doc.split() for doc in docs] if as_tokens else docs
     for name, doc in {"unknown": "secret agent 77", "empty": "", "long": "cat " * 99}.items():
-        yield name, docs, _with(docs, doc)
-
-
-def _tokens():
-    rows = [["cat", "dog"], ["dog"], ["cat"]] * (N // 3)
-    for name, row in {"unknown": ["secret"], "empty": [], "long": ["cat"] * 99}.items():
-        yield name, rows, _with(rows, row)
+        yield name, docs, _with(docs, doc.split() if as_tokens else doc)
 
 
 def _targets(kind):
@@ -186,7 +180,8 @@ def _targets(kind):
 
 
 #: Neighbours by the kind of input: triples of a name and two tables, or tuples of what fit gets.
-PAIRS = {"numbers": _numbers, "texts": _texts, "words": _words, "tokens": _tokens}
+PAIRS = {"numbers": _numbers, "texts": _texts, "words": _words}
+PAIRS["tokens"] = lambda: _words(as_tokens=True)
 PAIRS["frames"] = lambda: (pair for pair in _texts() if isinstance(pair[1], pd.DataFrame))
 PAIRS |= {
     kind: lambda kind=kind: _targets(kind)
@@ -285,21 +280,4 @@ def _fit(part, X, y=None, sample_weight=None):
 
 
 def _attributes(part):
-    return {f".{name}": _shown(value) for name, value in vars(part).items()}
-
-
-def _shown(value):
-    """A comparable form of a value: types, shapes and bits."""
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return ("object", value.shape, [_shown(each) for each in value.ravel()])
-    if isinstance(value, np.ndarray):
-        return (value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest())
-    if sp.issparse(value):
-        return (value.format, value.dtype.str, value.shape, value.toarray().tobytes())
-    if isinstance(value, dict):
-        return {key: _shown(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_shown(each) for each in value]
-    if isinstance(value, (types.FunctionType, type)) or not hasattr(value, "__dict__"):
-        return (type(value).__name__, repr(value))
-    return (type(value).__name__, _attributes(value))
+    return {f".{name}": list(state(value)) for name, value in vars(part).items()}

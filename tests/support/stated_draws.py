@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from skdp.algorithms.exponential.mechanism import bound_oscillation
 from skdp.privacy.events import (
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -108,7 +109,7 @@ def check_draws(fitted, laboratory):
                 assert draw.rate == pytest.approx(leaf.epsilon, rel=1e-12)
                 assert release.noise_scale == pytest.approx(2.0 / draw.rate, rel=1e-12)
             elif draw.kind == "exponential":
-                check_point(fitted, release, draw)
+                check_point(fitted, release, draw, laboratory)
             elif release.mechanism == "exponential":
                 check_localisation(fitted, release, draw)
             else:
@@ -201,19 +202,20 @@ def check_scales(report, release, draws):
     assert sum(sizes) == release.n_records
 
 
-def check_point(fitted, release, draw):
+def check_point(fitted, release, draw, laboratory):
     """A draw from a density: its concentration and its epsilon."""
-    plan = fitted.privacy_.plan
+    plan, n = fitted.privacy_.plan, release.n_records
     assert draw.dimension == release.dimension
     if "local_radius" not in plan:
-        stated = release.n_records / release.noise_scale
-        assert draw.rate == pytest.approx(stated, rel=1e-12)
+        assert draw.rate == pytest.approx(n / release.noise_scale, rel=1e-12)
         ((leaf, _),) = leaves(release.event)
-        assert draw.rate * release.sensitivity / release.n_records == pytest.approx(
-            leaf.epsilon, rel=1e-12
-        )
+        assert draw.rate * release.sensitivity / n == pytest.approx(leaf.epsilon, rel=1e-12)
     else:  # around a released centre, where losses differ by less than at worst
         assert draw.rate >= plan["concentration"] * (1 - 1e-12)
+        density, norm = draw.details["records"], float(np.linalg.norm(laboratory.releases[0]))
+        radii = plan["local_radius"], min(norm, plan["radius"]), plan["radius"]
+        oscillation = bound_oscillation(density.loss, density.records.norm_bound, *radii)
+        assert draw.rate == pytest.approx(0.5 * n * fitted.epsilon / oscillation, rel=1e-9)
 
 
 def check_localisation(fitted, release, draw):

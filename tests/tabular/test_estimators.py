@@ -95,18 +95,6 @@ def test_the_model_is_that_of_the_encoded_rows(make, relation):
     assert model.score(X, y) > 0.6
 
 
-def test_the_plan_reads_public_numbers_alone():
-    """Other records of the same shape: the same features and the same first release."""
-    X, score = table()
-    first = classifier(maps=None).fit(X, labels(score))
-    for other, y in ((X[::-1], labels(score)[::-1]), (table(seed=5)[0], ["no", "yes"] * 400)):
-        again = classifier(maps=None).fit(other, y)
-        assert again.feature_plan_ == first.feature_plan_
-        reports = [model.privacy_.to_dict() for model in (again, first)]
-        assert reports[0]["plan"]["features"] == reports[1]["plan"]["features"]
-        assert reports[0]["releases"][0] == reports[1]["releases"][0]  # others follow from it
-
-
 def test_the_relation_and_the_nominal_size_enter_the_plan():
     X, score = table()
     size = classifier().fit(X, labels(score)).feature_plan_.effective_size
@@ -189,6 +177,7 @@ def test_what_is_not_declared_warns_here():
         ({"epsilon": 0}, "epsilon"),
         ({"n_public": 10}, "n_public is for neighbouring='add_remove'"),
         ({"columns": {"age": 3}}, "Column 'age': expected"),
+        ({"columns": {"age": Number(missing=True)}}, "without a declaration"),
         ({"weight_bound": 0.0}, "weight_bound"),
     ],
 )
@@ -209,19 +198,6 @@ def test_meta_estimators():
     found = permutation_importance(grid.best_estimator_, X, y, n_repeats=1, random_state=0)
     assert found.importances_mean.argmax() == 1
     assert len(dp_cross_validate(classifier(), X, y, cv=2)["test_score"]) == 2
-
-
-def test_plans_of_fits():
-    """The numbers of a fit, before there are records."""
-    X, score = table()
-    planned = plan_fit(classifier(), 800, 5)
-    report = classifier().fit(X, labels(score)).privacy_
-    assert planned.method == report.method
-    assert planned.releases[0].release == report.releases[0]
-    by_range = plan_fit(DPTabularRegressor(target_range=(0, 1)), 800, 5)
-    assert by_range.n_features == 5
-    with pytest.raises(ValueError, match="columns declares 5"):
-        plan_fit(classifier(), 800, 3)
 
 
 @pytest.mark.parametrize(

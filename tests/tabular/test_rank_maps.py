@@ -11,7 +11,6 @@ from hypothesis.extra.numpy import arrays
 from sklearn.base import clone
 
 from skdp import BudgetAccountant, BudgetExceededError, DPTabularClassifier, DPTabularRegressor
-from skdp.algorithms.plan import Result
 from skdp.privacy.events import Neighbouring
 from skdp.tabular import FeaturePlan, Number, TableEncoder
 from skdp.tabular.columns import Part
@@ -254,20 +253,6 @@ def test_rare_labels_have_fewer_curves():
     assert model.privacy_.releases[0].n_records == 2000
     even = clone(model).fit(X, np.where(np.arange(1500) % 2, "no", "yes"))
     assert len(even.feature_plan_.frequencies) > len(model.feature_plan_.frequencies)
-
-
-def test_the_plan_follows_released_counts(monkeypatch):
-    """With the same releases any labels have the same features."""
-    rng = np.random.default_rng(0)
-    X, found = rng.uniform(-1, 1, (1500, 30)), []
-    counts = np.full((31, N_BINS + 1), 25.0)
-    counts[-1] = [1400.0, 100.0, *[0.0] * (N_BINS - 1)]
-    result = lambda self, data, run: Result(point=counts.ravel(), plan=self)  # noqa: E731
-    monkeypatch.setattr("skdp.algorithms.statistics.histograms.HistogramsPlan.run", result)
-    for y in (np.arange(1500) % 2, np.arange(1500) % 100 == 0):
-        model = DPTabularClassifier(30.0, classes=[0, 1], random_state=0).fit(X, y.astype(int))
-        found.append(model.feature_plan_)
-    assert found[0] == found[1] and found[0].frequencies == ()
 
 
 def test_a_nominal_number_that_is_too_large_drops_no_column():
