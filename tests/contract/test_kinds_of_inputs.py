@@ -99,6 +99,7 @@ def test_labels_of_objects_are_refused_as_in_scikit_learn():
         pd.Series(ONES.astype(str), dtype="string"),
         pd.Series([None] + [1] * (N - 1), dtype="Int64"),
         np.ma.array(ONES, mask=B),
+        np.array([10**400] * N, dtype=object),
         *(ONES[1:], np.ones((N, 2)), -ONES, np.inf * ONES, np.nan * ONES),
     ],
     ids=lambda weights: f"{type(weights).__name__}-{weights.dtype}",

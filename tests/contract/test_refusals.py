@@ -7,7 +7,7 @@ import pytest
 from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, records
 from refusals import one_at_a_time
 
-from skdp.inspection import check_pipeline
+from skdp._checks import LARGEST_UNIT
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.methods import (
     Bilevel,
@@ -36,9 +36,11 @@ TUNED = (DPRidgeCV, DPLogisticRegressionCV)
 
 
 PENALTIES = [-1.0, NAN, "best", None, 1e199]
+#: Just beyond the ends of all units.
+BEYOND = [1.01 * LARGEST_UNIT, 0.99 / LARGEST_UNIT]
 #: What the algorithms as published refuse.
 PARAMETERS = {
-    "alpha": PENALTIES, "coef_norm": [0.0, -1], "calibration": ["tight", None],
+    "alpha": PENALTIES, "coef_norm": [0.0, -1, *BEYOND], "calibration": ["tight", None],
     "population": ["train", 1], "intercept_scaling": [0, NAN], "solver": ["sgd"],
 }  # fmt: skip
 
@@ -61,7 +63,7 @@ FAMILIES = {
         ESTIMATORS,
         one_at_a_time(
             epsilon=[0, -1.0, NAN, INF, "1", True, 1e-99], delta=[-0.1, 1.0, NAN],
-            data_norm=[-1.0, 0, NAN, INF, "auto", "1"], fit_intercept=[1],
+            data_norm=[-1.0, 0, NAN, INF, "auto", "1", *BEYOND], fit_intercept=[1],
             neighbouring=["add", "both"], random_state=[-1, "seed"], verbose=["yes"],
             accountant=["mine"],
         ),
@@ -69,8 +71,8 @@ FAMILIES = {
     "regressors": (
         REGRESSORS,
         one_at_a_time(
-            target_range=[(1, -1), (0, 0), (0, INF), (NAN, 1), 1.0, (-1e99, 1e99), (0, 1e-99),
-                          (0, 1, 2), "ab", ("0", "1")],
+            target_range=[(1, -1), (0, 0), (0, INF), (NAN, 1), 1.0, (0, 1, 2), "ab", ("0", "1"),
+                          *((0, end) for end in BEYOND)],
         ),
     ),
     "classifiers": (
@@ -95,8 +97,8 @@ FAMILIES = {
             *own(PhasedOutputPerturbation, PARAMETERS),
             *own(ObjectivePerturbation, {"alpha": PENALTIES, "coef_norm": [0.0, -1]}),
             *own(MirrorDescent, {
-                "variant": ["boosted", None], "feature_bound": [0.0, -1, "1"],
-                "coef_norm_l1": [0.0, INF], "alpha": [-1.0, 0, "best", None],
+                "variant": ["boosted", None], "feature_bound": [0.0, -1, "1", *BEYOND],
+                "coef_norm_l1": [0.0, INF, *BEYOND], "alpha": [-1.0, 0, "best", None],
             }),
             ({"method": OutputPerturbation(tilt=INF)}, "tilt == inf"),
             ({"method": OutputPerturbation(alpha=0)}, "alpha == 0 needs coef_norm"),
@@ -125,7 +127,11 @@ FAMILIES = {
             ],
         ],
     ),
-    "units": (LINEAR, one_at_a_time(weight_bound=[0.0], max_records_per_user=[0])),
+    "no objective perturbation": (
+        (DPRidge, DPLinearRegressor),
+        [({"method": "objective"}, "is proven for .* 'huber', 'absolute_error'")],
+    ),
+    "units": (LINEAR, one_at_a_time(weight_bound=[0.0, *BEYOND], max_records_per_user=[0])),
     "costs": (
         (DPLogisticRegression,),
         [
@@ -139,7 +145,7 @@ FAMILIES = {
         (DPLinearClassifier,),
         [({"class_weight": "balanced", "loss": "hinge"}, "needs released shares")],
     ),
-    "losses": (LOSSES, one_at_a_time(loss=["l2", None])),
+    "losses": (LOSSES + ADVERSARIAL[:1], one_at_a_time(loss=["softmax", None])),
     "losses of labels": (
         (DPLinearClassifier,),
         [*one_at_a_time(loss=["huber"]),
@@ -149,7 +155,8 @@ FAMILIES = {
         (DPLinearRegressor,),
         [
             *one_at_a_time(
-                loss=["hinge"], quantile=[0.0, 1.0, NAN, "half"], huber_threshold=[0.0, -1, True]
+                loss=["hinge"], quantile=[0.0, 1.0, NAN, "half"],
+                huber_threshold=[0.0, -1, True, *BEYOND],
             ),
             (mirror(MirrorDescent) | {"loss": "quantile"}, "smooth losses"),
         ],
@@ -159,6 +166,14 @@ FAMILIES = {
         one_at_a_time(
             attack_norm=[3, "inf", True], attack_radius=[-0.1, INF, "0.1"], method=["phased"]
         ),
+    ),
+    "adversarial, several classes": (
+        (DPAdversarialClassifier,),
+        [
+            ({"classes": [0, 1, 2], **given}, "needs the log loss and noisy gradients")
+            for given in ({"delta": 0}, {"method": "output"}, {"method": OutputPerturbation(0.1)},
+                          {"alpha": 0.1}, {"loss": "hinge"})
+        ],
     ),
     "stochastic solvers": (ADVERSARIAL, [({"solver": "svrg"}, "records")]),
     "grouped": (
@@ -265,16 +280,3 @@ def test_groups_are_for_models_of_groups(kind):
         X, y = records(kind, n=12)
         with pytest.raises(TypeError, match="groups"):
             declared(kind).fit(X, y, groups=np.ones(12))
-
-
-@pytest.mark.parametrize("kind", [DPRidge, DPLogisticRegression])
-def test_integers_beyond_double_precision_are_refused(kind):
-    X, y = records(kind, n=12)
-    with pytest.raises(ValueError, match="sample_weight must be numbers"):
-        declared(kind, weight_bound=1.0).fit(X, y, sample_weight=[10**400] * 12)
-    X = X.astype(object)
-    X[3, 1] = 10**400
-    with pytest.raises(ValueError, match="Column 1 holds an integer beyond double precision"):
-        declared(kind).fit(X, y)
-    checked = check_pipeline(declared(kind, data_norm=1.0), X, y)
-    assert "column 1 is not numeric (object)" in str(checked)

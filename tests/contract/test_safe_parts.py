@@ -6,7 +6,7 @@ condition, are what the comparison must find.
 
 import numpy as np
 import pytest
-from neighbours import PAIRS, TEXT, Classifier, Regressor, differences
+from neighbours import TEXT, Classifier, Regressor, differences
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor
 from sklearn.feature_extraction import FeatureHasher
@@ -248,9 +248,3 @@ def test_the_table_names_estimators_of_scikit_learn():
     known = dict(all_estimators()) | {"CountVectorizer": CountVectorizer}
     assert set(SAFE) | set(KEPT) <= known.keys() | {"TfidfVectorizer"}
     assert not set(SAFE) & set(KEPT)
-
-
-def test_neighbours_differ_in_one_record():
-    """And each kind has some."""
-    for pairs in PAIRS.values():
-        assert len(list(pairs())) >= 3

@@ -69,7 +69,6 @@ UNUSUAL = [
     BoundedScaler((-3, 5), fill_value=0.5),
     BoundedSplineTransformer((-3, 5), n_knots=2, degree=0, sparse_output=True),
 ]
-REFUSED = [DPRidge(method="objective"), DPLinearRegressor(method="objective")]
 
 
 def every_method():
@@ -155,13 +154,6 @@ def test_check_estimator(estimator):
     assert skipped <= allowed_skips(estimator)
     expected = set(expected_failed_checks(estimator)) & {r["check_name"] for r in results}
     assert expected == {r["check_name"] for r in results if r["status"] == "xfail"}
-
-
-@pytest.mark.parametrize("estimator", REFUSED, ids=repr)
-def test_what_no_data_suit_is_refused_with_what_it_is_for(estimator):
-    bounds = {"data_norm": 1.0, "target_range": (-1, 1)}
-    with pytest.raises(ValueError, match=r"is proven for .* 'huber', 'absolute_error'"):
-        estimator.set_params(**bounds).fit([[0.0], [1.0]], [0.0, 1.0])
 
 
 def released(name, seed):

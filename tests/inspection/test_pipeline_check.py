@@ -108,7 +108,9 @@ def test_columns_that_are_text():
     found = check_pipeline(make_pipeline(BoundedScaler((0, 1)), model()), FRAME[["code"]], Y)
     assert ("boundedscaler", "not numeric") in kinds(found)
     assert ("boundedscaler", "error") in kinds(found)  # and its fit fails
-    assert kinds(check_pipeline(model(), FRAME[["code"]], Y)) == [("", "not numeric")]
+    beyond = np.full((N, 1), 10**400, dtype=object)
+    for X in (FRAME[["code"]], beyond):
+        assert kinds(check_pipeline(model(), X, Y)) == [("", "not numeric")]
     made = DPSyntheticData(categories={"code": ["a", "b"], "level": [1, 2]})
     assert kinds(check_pipeline(made, FRAME[["code", "level"]])) == [("", "categories")] * 2
 

@@ -49,6 +49,13 @@ def fitted(n_classes, X, y, **given):
         return model(n_classes, **given).fit(X, y)
 
 
+def least_number(model):
+    """Which number of records of 20 features a refused plan asks for."""
+    with pytest.raises(ValueError, match=r"at least \d+ records") as refused:
+        plan_fit(model, 100, 20)
+    return int(re.search(r"at least (\d+)", str(refused.value)).group(1))
+
+
 @pytest.mark.parametrize(
     ("n_classes", "epsilon", "n_tables"),
     [(0, 100.0, 40), (2, 3.0, 40), pytest.param(3, 3.0, 50, marks=pytest.mark.slow)],
@@ -136,11 +143,7 @@ def test_what_is_not_covered_is_refused_by_name(given, named):
 
 def test_the_least_number_of_records_of_several_classes():
     """Noise that is symmetric in outputs and in columns: with 2 k for k + 1 it would be larger."""
-    found = {}
-    for n_classes in (2, 3, 10):
-        with pytest.raises(ValueError, match="at least") as refused:
-            plan_fit(model(n_classes, 1.0), 100, 20)
-        found[n_classes] = int(re.search(r"at least (\d+)", str(refused.value)).group(1))
+    found = {n_classes: least_number(model(n_classes, 1.0)) for n_classes in (2, 3, 10)}
     for n_classes in (3, 10):
         k, width = n_classes - 1.0, 21
         hidden = 2.0 / np.sqrt([(k + 1.0) * width, 2.0 * width])
@@ -151,9 +154,7 @@ def test_the_least_number_of_records_of_several_classes():
 
 
 def test_the_least_number_of_records_is_named_and_is_enough():
-    with pytest.raises(ValueError, match=r"at least \d+ records") as refused:
-        plan_fit(model(2, epsilon=0.5), 500, 20)
-    least = int(re.search(r"at least (\d+)", str(refused.value)).group(1))
+    least = least_number(model(2, epsilon=0.5))
     plan = plan_fit(model(2, epsilon=0.5), least, 20)
     assert "score and curvature" in [each.release.name for each in plan.releases]
     with pytest.raises(ValueError, match="at least"):
@@ -165,9 +166,7 @@ def test_the_least_number_of_records_is_named_and_is_enough():
 
 def test_with_twice_the_least_number_rows_without_a_direction_have_ends():
     """With that number, 12 % of them; with half of it, none."""
-    with pytest.raises(ValueError, match="at least") as refused:
-        plan_fit(model(2, epsilon=1.0), 500, 20)
-    least = int(re.search(r"at least (\d+)", str(refused.value)).group(1))
+    least = least_number(model(2, epsilon=1.0))
     X, y, _ = table(2, 0, 2 * least, 0.5 * np.eye(20))
     found = fitted(2, X, y, epsilon=1.0).coef_interval()
     assert np.isfinite(found.low).mean() > 0.5

@@ -81,6 +81,8 @@ def sized(**parameters):
 
 
 NAMED = {"groups": np.resize(["a", "b"], 10)}
+BEYOND = np.full((10, 3), 0.1, dtype=object)
+BEYOND[3, 1] = 10**400
 DATES = np.array(["2020-01-01"] * 10, dtype="M8[D]")
 #: Models, arguments of fit that differ from good ones, and a part of the message.
 REFUSED = [
@@ -97,6 +99,7 @@ REFUSED = [
     (declared(DPLogisticRegression), {"y": np.array([0, "top secret"] * 5, dtype=object)},
      "Unknown label type"),
     (declared(DPRidge), {"y": np.array(["top secret"] * 10)}, "must be numeric"),
+    (declared(DPRidge), {"X": BEYOND}, "Column 1 holds an integer beyond double precision"),
     (declared(DPRidge), {"y": DATES}, "y holds dates or times"),
     (declared(DPRidge), {"y": pd.Series(DATES.astype("M8[ns]"))}, "y holds dates or times"),
     (declared(DPRidge), {"y": pd.Series(DATES.astype("M8[ns]")).dt.tz_localize("UTC")}, "must be"),
@@ -123,20 +126,8 @@ def test_what_is_refused_and_why(model, changed, message):
     assert message in found and "4300" not in found
 
 
-@every_estimator
-@pytest.mark.parametrize(("bad", "where"), [(np.nan, "X"), (-np.inf, "X"), (np.inf, "y")])
-def test_missing_numbers_are_refused_in_any_configuration(kind, bad, where):
-    X, y = records(kind, n=10)
-    if where == "y" and kind in CLASSIFIERS:
-        y = y.astype(float)
-    (X if where == "X" else y)[3] = bad
-    with sklearn.config_context(assume_finite=True):
-        message = message_of(declared(kind), X, y)
-    assert "NaN" in message or "infinity" in message
-
-
 @pytest.mark.parametrize("kind", REGRESSORS)
-@pytest.mark.parametrize("bad", [None, float("nan"), 10**400, "top secret"])
+@pytest.mark.parametrize("bad", [None, float("nan"), np.inf, 10**400, "top secret"])
 def test_targets_that_become_no_numbers_are_refused_at_once(kind, bad):
     """Before anything is drawn."""
     X, y = records(kind, n=10)
@@ -197,6 +188,7 @@ FAULTS = {
 @pytest.mark.parametrize("kind", [*ESTIMATORS, BoundedScaler, DPStandardScaler])
 @pytest.mark.parametrize("problem", FAULTS)
 def test_errors_name_the_column(kind, problem):
+    """In any configuration of scikit-learn."""
     X, y = np.full((10, 3), 0.1), np.arange(10) % 2
     bad = FAULTS[problem]
     is_uniform = problem in ("is not numeric", "holds dates or times")
@@ -213,7 +205,8 @@ def test_errors_name_the_column(kind, problem):
         assert f"Column 0 {problem}" in message_of(model, np.zeros((10, 3), "M8[s]"), y)
     if isinstance(bad, float):
         X[3, 1] = bad
-        assert f"Column 1 {problem}" in message_of(model, X, y)
+        with sklearn.config_context(assume_finite=True):
+            assert f"Column 1 {problem}" in message_of(model, X, y)
         if kind in ESTIMATORS:
             assert "It is in column 1." in message_of(model, sp.csr_matrix(X), y)
 

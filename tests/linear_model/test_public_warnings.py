@@ -37,7 +37,7 @@ def seen(model, X, y):
 
 
 @every_estimator
-def test_the_default_norm_is_one(kind):
+def test_the_default_norm_is_one_and_reports_state_it(kind):
     X, y = records(kind, norm=5.0)
     default, one = (declared(kind, data_norm=bound).fit(X, y) for bound in (None, 1.0))
     assert np.array_equal(default.predict(X), one.predict(X))
@@ -45,11 +45,6 @@ def test_the_default_norm_is_one(kind):
         for found, expected in zip(getattr(default, name), getattr(one, name), strict=True):
             assert np.array_equal(found, expected)
     assert default.data_norm_ == one.data_norm_ == 1.0
-
-
-@every_estimator
-def test_the_report_states_the_bound(kind):
-    X, y = records(kind)
     report = declared(kind, data_norm=0.25).fit(X, y).privacy_
     assert report.plan["data_norm"] == 0.25
     assert "rows are shortened to Euclidean norm 0.25" in str(report)

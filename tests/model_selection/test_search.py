@@ -6,8 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.stats import beta, loguniform
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from scipy.stats import loguniform
+from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -27,7 +27,6 @@ from skdp import (
 from skdp.methods import OutputPerturbation
 from skdp.model_selection.scoring import Scoring
 from skdp.privacy import (
-    AccountedMixin,
     GaussianDPAccountant,
     GaussianEvent,
     Neighbouring,
@@ -293,24 +292,6 @@ def test_warnings_do_not_tell_the_number_of_draws():
     assert all(each == seen[0] for each in seen)
 
 
-class Coin(AccountedMixin, ClassifierMixin, BaseEstimator):
-    """Predict 1 with a probability that one record changes by exactly epsilon; else 0."""
-
-    def __init__(self, epsilon=1.0, delta=0.0, accountant=None, random_state=None, kind="coin"):
-        self.epsilon, self.delta, self.accountant = epsilon, delta, accountant
-        self.random_state, self.kind = random_state, kind
-
-    def fit(self, X, y):
-        self.classes_ = np.array([0, 1])
-        self._spend(PureEvent(self.epsilon, Neighbouring.REPLACE_ONE))
-        chance = 0.15 * np.exp(self.epsilon * bool(np.any(X[:, 0] > 0.5)))
-        self.is_one_ = np.random.default_rng(self.random_state).random() < chance
-        return self
-
-    def predict(self, X):
-        return np.full(len(X), int(self.is_one_))
-
-
 @pytest.mark.filterwarnings("ignore:Parts around a private fit")
 def test_nothing_outside_of_the_result_tells_the_number_of_draws(capsys, tmp_path):
     X, y = classification()
@@ -354,27 +335,3 @@ def test_steps_of_candidates_that_learn_are_named():
     with pytest.warns(PrivacyLeakWarning, match="StandardScaler") as caught:
         DPSearchCV(pipeline, grid).fit(*classification())
     assert len(caught) == 1 and str(caught[0].message).count("StandardScaler") == 1
-
-
-def _log_ratio(number, monkeypatch, n_fits=1500):
-    """Lower bound, wrong once in 1e3, on epsilon by how often no draw predicts 1."""
-    monkeypatch.setattr(DrawsLaw, "number", number)
-    zeros, given = [], {"epsilon": 2.0, "delta": 0.0, "test_size": 0.002, "draws": "logarithmic"}
-    for value in (0.0, 1.0):
-        X, y = np.zeros((4000, 1)), np.ones(4000, dtype=int)
-        X[0] = value  # it is held out in 8 of 4000 orders
-        searches = (
-            DPSearchCV(Coin(), {"kind": ["coin"]}, **given, random_state=k) for k in range(n_fits)
-        )
-        zeros.append(sum(not s.fit(X, y).best_estimator_.is_one_ for s in searches))
-    often, seldom = zeros
-    lowest = beta.ppf(5e-4, often, n_fits - often + 1)
-    highest = beta.ppf(1.0 - 5e-4, seldom + 1, n_fits - seldom)
-    return np.log(lowest / highest)
-
-
-@pytest.mark.audit
-def test_audit_finds_a_fixed_number_of_draws(monkeypatch):
-    """Planted defect: about as many draws as expected, in every search."""
-    assert _log_ratio(DrawsLaw.number, monkeypatch) < 2.0
-    assert _log_ratio(lambda law, happens: 12, monkeypatch) > 2.0

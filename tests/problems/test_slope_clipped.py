@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from clipped_losses import ALL, LOSSES, SEVERAL
+from every_loss import ALL, SEVERAL
+from every_loss import CLIPPED as LOSSES
 from scipy.optimize import minimize
 
 from skdp.problems import SoftmaxLoss

@@ -96,11 +96,11 @@ def test_what_has_no_proof_is_refused_before_anything_is_charged(model, units, p
 )
 def test_equal_persons_have_the_saddle_point_of_one_record_each(given, shares):
     """Lemma E: a person's records weigh 1 together, in losses, gradients and sizes of groups."""
-    once, own, groups = (np.repeat(part, 1, axis=0) for part in (X, Y, GROUPS))
-    thrice = tuple(np.repeat(part, 3, axis=0) for part in (X, Y, GROUPS))
-    ids = np.arange(len(X))
+    rows, labels, groups, ids = (
+        np.repeat(part, 3, axis=0) for part in (X, Y, GROUPS, np.arange(len(X)))
+    )
     model = classifier(group_proportions=shares, epsilon=20.0, **given)
-    expected = model.fit(once, own, groups=groups, user_ids=ids).coef_.copy()
-    model.fit(thrice[0], thrice[1], groups=thrice[2], user_ids=np.repeat(ids, 3))
+    expected = model.fit(X, Y, groups=GROUPS, user_ids=ids[::3]).coef_.copy()
+    model.fit(rows, labels, groups=groups, user_ids=ids)
     np.testing.assert_allclose(model.coef_, expected, rtol=1e-3, atol=1e-4)
     assert model.privacy_.unit == "user"

@@ -11,8 +11,6 @@ from skdp.problems import (
     huber_loss,
 )
 
-__all__ = ["BOUND", "LOSSES", "targets_for"]
-
 #: On the targets that are numbers.
 BOUND = 1.5
 LOSSES = {
@@ -36,3 +34,18 @@ def targets_for(loss, rng, n, extreme=False):
             rng.choice([-1.0, 1.0], n) if extreme else rng.uniform(-1, 1, n)
         )
     return rng.integers(0, 2, n).astype(float)
+
+
+#: Whose slopes can be clipped: of one margin, of several, and all.
+CLIPPED = {
+    "squares": HalfSquaredLoss(1.0),
+    "log loss": LogisticLoss(),
+    "hinge": HingeLoss().smoothed(0.1),
+    "squared hinge": SquaredHingeLoss(),
+    "huber": huber_loss(1.0, 0.2),
+    "quantile": QuantileLoss(1.0, 0.3).smoothed(0.05),
+}
+
+SEVERAL = {"classes": SoftmaxLoss(5), "one against the rest": OneVsRestLoss(SquaredHingeLoss(), 3)}
+
+ALL = {**CLIPPED, **SEVERAL}

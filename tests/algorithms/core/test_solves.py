@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from clipped_losses import ALL, LOSSES, SEVERAL
+from every_loss import ALL, SEVERAL
+from every_loss import CLIPPED as LOSSES
 from plain_noise import seeded
 from sklearn.base import clone
 
