@@ -1,19 +1,24 @@
 """What estimators share is described in the same words, as in scikit-learn's own tests.
 
 A parameter or attribute has one text in all estimators. FAMILIES lists the exceptions: groups of
-estimators in which it has one text each, because it means something else there.
+estimators in which it has one text each, because it means something else there. Examples run on the
+package that is imported, installed or not.
 """
 
 import ast
+import doctest
+import importlib
 import inspect
 import re
 import warnings
 from collections import defaultdict
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from every_estimator import ESTIMATORS as MODELS
 
+import skdp
 from skdp.inspection import plan_fit
 from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer, DPStandardScaler
 from skdp.robust import worst_group_loss, worst_group_score
@@ -184,3 +189,34 @@ def test_docstrings_name_what_selects_another_algorithm(names):
     for name in names:
         opening = inspect.getdoc(models[name]).partition("Parameters\n---")[0]
         assert changing == {k for k in changes if re.search(f"`{k}[`=]", opening)}
+
+
+FOLDER = Path(skdp.__file__).parent
+
+
+#: Modules with examples, by their files.
+MODULES = sorted(
+    ".".join(("skdp", *path.relative_to(FOLDER).with_suffix("").parts)).removesuffix(".__init__")
+    for path in FOLDER.rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+)
+
+
+#: An audit of many fits.
+AUDITED = "skdp.audit.distinguishing"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.audit] * (name == AUDITED)) for name in MODULES]
+)
+def test_examples_of_docstrings(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_examples_are_found():
+    examples = (
+        test.examples
+        for name in MODULES
+        for test in doctest.DocTestFinder().find(importlib.import_module(name))
+    )
+    assert sum(map(len, examples)) > 90

@@ -78,16 +78,15 @@ def test_labels_as_in_scikit_learn(kind):
 
 
 def test_labels_of_objects_are_refused_as_in_scikit_learn():
-    for kind in ("objects of bool", "objects of int", "mixed objects"):
-        for make in (DPLogisticRegression, DPMaxGroupLossClassifier):
-            with pytest.raises(ValueError, match=r"^Unknown label type: unknown.*astype"):
-                make(data_norm=1.0, classes=[0, 1]).fit(X, LABELS[kind])
-    table = DPTabularClassifier(columns=(-1, 1), classes=[0, 1])
-    with pytest.raises(ValueError, match=r"^Unknown label type: unknown.*astype"):
-        table.fit(X, LABELS["objects of int"])
-    source = ArrayRecords(X, LABELS["objects of int"].to_numpy())
-    with pytest.raises(ValueError, match=r"Unknown label type: unknown"):
-        DPLogisticRegression(data_norm=1.0, classes=[0, 1]).fit(source)
+    """Of models of groups, of tables and of sources, too."""
+    y, declared = LABELS["objects of int"], {"classes": [0, 1]}
+    for model, data in (
+        (DPMaxGroupLossClassifier(data_norm=1.0, **declared), (X, y)),
+        (DPTabularClassifier(columns=(-1, 1), **declared), (X, y)),
+        (DPLogisticRegression(data_norm=1.0, **declared), (ArrayRecords(X, y.to_numpy()),)),
+    ):
+        with pytest.raises(ValueError, match=r"^Unknown label type: unknown"):
+            model.fit(*data)
 
 
 #: Weights that are no real numbers, or not one that is finite and >= 0 for each record.

@@ -383,7 +383,7 @@ def _published(name: str, estimator: type, n_classes: int) -> Iterator[Case]:
         yield Case(
             f"tuned {name}, published{variant}, delta 0.01", estimator,
             {"method": method, "delta": 0.01, **parameters}, n_classes=n_classes,
-            whole_budget=not sampled, is_slow=sampled,
+            whole_budget=not sampled, is_slow=sampled or bool(variant and n_classes),
         )  # fmt: skip
     for unit, delta in (("person", 0.06), ("weight", 0.01)):
         given = {"method": Bilevel(as_published=True), "delta": delta, "epsilon": 20.0}

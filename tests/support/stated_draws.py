@@ -38,11 +38,6 @@ def is_descent(release):
     return any(name in release.name for name in names)
 
 
-def is_linear_term(release):
-    """Whether a release is the gradient at the minimiser, of which noise was a part beforehand."""
-    return release.name == "gradient at the minimiser"
-
-
 def has_two_draws(report, release):
     """Whether an event stands for two draws, as in DP-RGDA: of losses, then of a gradient."""
     return report.method == "rgda" and is_descent(release)
@@ -122,7 +117,7 @@ def check_draws(fitted, laboratory):
 def check_noise(release, draw):
     """One draw of additive noise and the event of its release."""
     assert draw.kind == release.mechanism
-    if is_linear_term(release):  # its event has the cost of the Hessian as well
+    if release.name == "gradient at the minimiser":  # its event has the cost of the Hessian as well
         assert not draw.value.any()
         assert draw.mechanism.sensitivity == pytest.approx(release.sensitivity, rel=1e-12)
         return
