@@ -20,7 +20,6 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
-from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.model_selection import (
     FixedThresholdClassifier,
@@ -143,14 +142,6 @@ def test_who_passes_weights(name, off, on):
     for is_on, cell in ((False, off), (True, on)):
         with config_context(enable_metadata_routing=is_on):
             assert outcome(CALLS[name]) == cell.partition(":")[0], (name, is_on)
-
-
-def test_scores_have_a_request_of_their_own():
-    model = Classifier(data_norm=1.0, classes=[0, 1], weight_bound=1.0)
-    with config_context(enable_metadata_routing=True):
-        model.set_fit_request(sample_weight=True)
-        with pytest.raises(UnsetMetadataPassedError, match="score"):
-            cross_validate(model, X, Y, params=GIVEN, cv=2)
 
 
 def fitted(kind):

@@ -13,7 +13,17 @@ from skdp.problems import Ball, BilevelConstants, BilevelProblem, DeclaredProble
 BUDGET = PrivacyBudget(1.0, 1e-6)
 
 
-class Leak(BilevelProblem):
+class OfWeights(BilevelProblem):
+    """The problem of y for a weight of f; that of g has none of it."""
+
+    def lower(self, x):
+        return self._problem(0.0, x)
+
+    def penalised(self, x, lam):
+        return self._problem(1.0 / lam, x)
+
+
+class Leak(OfWeights):
     """Example 3.1: f = |x + y|^2 / 2 without records, g = mean of |y - xi_i|^2 / 2; |xi_i| <= 1."""
 
     domain_x, domain_y = Ball(2.0), Ball(2.0)
@@ -23,12 +33,6 @@ class Leak(BilevelProblem):
         self.mean = points.mean(axis=0)
         self.n_train = self.n_val = len(points)
         self.dimension_x = self.dimension_y = points.shape[1]
-
-    def lower(self, x):
-        return self._problem(0.0, x)
-
-    def penalised(self, x, lam):
-        return self._problem(1.0 / lam, x)
 
     def _problem(self, u, x):
         def f(y):
@@ -67,7 +71,7 @@ def one_step(problem, x, lam, inner, plan, rng, noise):
     return private_hypergradient(problem, x, lam, plan, Run("auto", rng, noise))
 
 
-class Mixed(BilevelProblem):
+class Mixed(OfWeights):
     """Erratum K3: ``f = v . y``, ``g_i = ||y||^2 / 2 - xi_i . y + x' B_i y``, all norms at most 1.
 
     Gradients in x are 0 for f and ``B_i y`` for g: bounded by ``||y|| <= 2``, 1-Lipschitz in y.
@@ -82,12 +86,6 @@ class Mixed(BilevelProblem):
         self.n_train = self.n_val = len(xi)
         self.dimension_x = self.dimension_y = xi.shape[1]
         self.v = np.eye(xi.shape[1])[0]
-
-    def lower(self, x):
-        return self._problem(0.0, x)
-
-    def penalised(self, x, lam):
-        return self._problem(1.0 / lam, x)
 
     def _problem(self, u, x):
         slope = -self.xi.mean(axis=0) + x @ self.B.mean(axis=0) + u * self.v

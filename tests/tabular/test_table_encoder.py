@@ -119,18 +119,13 @@ def test_nothing_is_learned():
     np.testing.assert_array_equal(one.transform(table()), two.transform(table()))
 
 
-def to_arrow(frame):
-    arrow = pytest.importorskip("pyarrow")
-    return arrow.Table.from_pandas(frame, preserve_index=False)
-
-
 @pytest.mark.parametrize(
     "other",
     [
         lambda frame: pl.DataFrame(
             {name: [None if pd.isna(v) else v for v in frame[name]] for name in frame}
         ),
-        to_arrow,
+        lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
         lambda frame: frame.convert_dtypes(),
         lambda frame: frame.astype({"job": "category", "grade": "string", "joined": object}),
         lambda frame: frame.astype({"hours": "Int8", "pay": object, "vip": "string"}),
@@ -401,7 +396,6 @@ def test_frames_of_dask_are_encoded_and_predicted_lazily():
 
 def test_columns_that_are_not_declared_may_be_dropped():
     """The features are those of the declared columns alone."""
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [0.5, 0.1], "pay": [1.0, 2.0]})
     found = TableEncoder({"a": (0, 1)}, columns_left="drop").fit_transform(frame)
     np.testing.assert_array_equal(found, TableEncoder({"a": (0, 1)}).fit_transform(frame[["a"]]))
