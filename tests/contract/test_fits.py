@@ -89,6 +89,9 @@ def check_plan(case, fit):
         return
     n_users = case.n_units if case.unit == "person" else None
     planned = plan_fit(case.make(), case.n, case.d, n_groups=case.n_groups or None, n_users=n_users)
+    if len(fit.plans) > 1:  # what comes after histograms of a table follows from them
+        assert planned.releases[0].release == fit.model.privacy_.releases[0]
+        return
     (plan,) = fit.plans
     assert planned.event == plan.event
     assert [each.release for each in planned.releases] == list(plan.releases)
