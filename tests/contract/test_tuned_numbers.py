@@ -13,7 +13,6 @@ import re
 import warnings
 from types import ModuleType
 
-import numpy as np
 import pytest
 from fit_cases import CASES
 from laboratory import Laboratory
