@@ -69,18 +69,6 @@ class RGDAPlan(Plan):
         """
         return self.settings.share_y if self.is_linear_dual else None
 
-    def with_less(self, share: float) -> RGDAPlan:
-        """Return the plan for a share of the budget; for batches of all records."""
-        used = (self.refresh, self.increment)
-        if any(each is not None and each.sampling_rate < 1.0 for each in used):
-            raise ValueError("A share of the budget is exact for batches of all records alone.")
-        refresh, increment = (
-            each and replace(each, noise_multiplier=each.noise_multiplier / math.sqrt(share))
-            for each in used
-        )
-        assert refresh is not None
-        return replace(self, refresh=refresh, increment=increment)
-
     def mechanism(self, kind: Kind) -> SampledGaussianMechanism:
         """Return the mechanism of a kind of queries."""
         mechanism = self.refresh if kind == "refresh" else self.increment
@@ -244,7 +232,7 @@ def _check_problem(problem: MinimaxProblem, plan: RGDAPlan) -> None:
 
 def dp_rgda(
     problem: MinimaxProblem,
-    budget: PrivacyBudget | None = None,
+    budget: PrivacyBudget,
     *,
     run: Run | None = None,
     n_public: int | None = None,
@@ -260,14 +248,14 @@ def dp_rgda(
     Parameters
     ----------
     problem : MinimaxProblem
-    budget : PrivacyBudget, optional
-        Of the full horizon, delta > 0. Either this or `noise_multiplier`.
+    budget : PrivacyBudget
+        Of the full horizon, delta > 0.
     run : Run, optional
     n_public : int, optional
         Needed under "add_remove"; default under "replace_one": the number of records.
     neighbouring : Neighbouring or str, default="replace_one"
     **options
-        `settings`, and `noise_multiplier` in place of a budget: see :func:`plan_dp_rgda`.
+        `settings`: see :func:`plan_dp_rgda`.
 
     References
     ----------
@@ -320,7 +308,7 @@ def dp_rgda(
 
 
 def plan_dp_rgda(
-    budget: PrivacyBudget | None = None,
+    budget: PrivacyBudget,
     *,
     settings: RGDASettings,
     n_public: int,
@@ -328,13 +316,13 @@ def plan_dp_rgda(
     dimension_y: int,
     linear_dual: bool = False,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    noise_multiplier: float | None = None,
+    share: float = 1.0,
 ) -> RGDAPlan:
     """Calibrate the noise of all queries from public numbers.
 
     Parameters
     ----------
-    budget : PrivacyBudget, optional
+    budget : PrivacyBudget
         Of the full horizon, delta > 0.
     settings : RGDASettings
     n_public : int
@@ -343,13 +331,13 @@ def plan_dp_rgda(
     linear_dual : bool, default=False
         See :class:`skdp.problems.MinimaxProblem`.
     neighbouring : Neighbouring or str, default="replace_one"
-    noise_multiplier : float, optional
-        Of a gradient, in units of the sensitivity, instead of a budget.
+    share : float, default=1.0
+        Part of the squared mu of the budget, for batches of all records.
 
     Raises
     ------
     ImportError
-        With sampling and a budget, if dp-accounting is missing or too old.
+        With sampling, if dp-accounting is missing or too old.
     TypeError, ValueError
         For invalid parameters.
     """
@@ -360,9 +348,10 @@ def plan_dp_rgda(
     check_count("dimension_x", dimension_x)
     check_count("dimension_y", dimension_y, 0)
     check_bool("linear_dual", linear_dual)
+    check_real("share", share, 0.0, 1.0, closed="right")
     if linear_dual and settings.inner_steps != 1:
         raise ValueError("inner_steps must be 1 for a linear dual, which is solved for.")
-    refresh, increment = _calibrated(budget, noise_multiplier, relation, settings)
+    refresh, increment = _calibrated(budget, share, relation, settings)
     return RGDAPlan(
         dimension_x=int(dimension_x),
         dimension_y=int(dimension_y),
@@ -375,51 +364,51 @@ def plan_dp_rgda(
     )
 
 
-def _calibrated(
-    budget: PrivacyBudget | None,
-    noise_multiplier: float | None,
-    relation: Neighbouring,
-    settings: RGDASettings,
+def _mechanisms(
+    multiplier: float, relation: Neighbouring, settings: RGDASettings
 ) -> tuple[SampledGaussianMechanism, SampledGaussianMechanism | None]:
-    """Return the mechanisms of gradients and of differences that keep a run within the budget.
+    """Return the mechanisms of gradients and of differences, by the noise of a gradient.
 
-    Their noise multipliers are in units of the sensitivity, that of differences is
-    `noise_ratio` times that of gradients. Without sampling they are exact: ``sum 1 / m^2 = mu^2``.
+    Noise multipliers are in units of the sensitivity, that of differences is `noise_ratio` times
+    that of gradients.
     """
-    counts, ratio = settings.n_queries, settings.noise_ratio
-    rates = settings.sampling_rate, settings.sampling_rate_difference or settings.sampling_rate
-    sensitivity = relation.n_changes
+    n_refresh, n_increment = settings.n_queries
+    first = SampledGaussianMechanism(
+        relation.n_changes, multiplier, settings.sampling_rate, n_refresh
+    )
+    if not n_increment:
+        return first, None
+    return first, replace(
+        first,
+        noise_multiplier=multiplier * settings.noise_ratio,
+        sampling_rate=settings.sampling_rate_difference or settings.sampling_rate,
+        n_steps=n_increment,
+    )
 
-    def mechanisms(
-        multiplier: float,
-    ) -> tuple[SampledGaussianMechanism, SampledGaussianMechanism | None]:
-        first = SampledGaussianMechanism(sensitivity, multiplier, rates[0], counts[0])
-        if not counts[1]:
-            return first, None
-        return first, replace(
-            first,
-            noise_multiplier=multiplier * ratio,
-            sampling_rate=rates[1],
-            n_steps=counts[1],
-        )
 
-    if (budget is None) == (noise_multiplier is None):
-        raise ValueError("Exactly one of budget and noise_multiplier must be given.")
-    if noise_multiplier is not None:
-        check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
-        return mechanisms(float(noise_multiplier))
+def _calibrated(
+    budget: PrivacyBudget, share: float, relation: Neighbouring, settings: RGDASettings
+) -> tuple[SampledGaussianMechanism, SampledGaussianMechanism | None]:
+    """Return the mechanisms that keep a run within a share of the budget.
+
+    Without sampling they are exact: ``sum 1 / m^2 = share mu^2``.
+    """
     if not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
     if budget.is_pure:
         raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
+    n_refresh, n_increment = settings.n_queries
     unsampled = gaussian_noise_multiplier(budget.epsilon, budget.delta) * math.sqrt(
-        counts[0] + counts[1] / ratio**2
+        n_refresh + n_increment / settings.noise_ratio**2
     )
-    if all(rate == 1.0 for rate, count in zip(rates, counts, strict=True) if count):
-        return mechanisms(unsampled)
+    whole = _mechanisms(unsampled / math.sqrt(share), relation, settings)
+    if all(each is None or each.sampling_rate == 1.0 for each in whole):
+        return whole
+    if share != 1.0:
+        raise ValueError("A share of the budget is exact for batches of all records alone.")
 
     def event(scale: float) -> PrivacyEvent:
-        used = mechanisms(scale * unsampled)
+        used = _mechanisms(scale * unsampled, relation, settings)
         return ComposedEvent(tuple(each.event(relation) for each in used if each is not None))
 
-    return mechanisms(unsampled * smallest_scale(event, budget))
+    return _mechanisms(unsampled * smallest_scale(event, budget), relation, settings)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -173,7 +174,8 @@ def plan_group_network(
         decay=True,
         average=True,
     )
-    rgda = plan_dp_rgda(
+    steps = partial(
+        plan_dp_rgda,
         budget,
         settings=settings,
         n_public=design.n_records,
@@ -188,12 +190,11 @@ def plan_group_network(
         least, most, factor = rules.SIZES
         # all are Gaussian releases on all records: mu^2 adds
         for_sizes = min(max((factor * noise) ** 2, least), most)
-        rgda = rgda.with_less(1.0 - for_sizes)
         sizes = noisy_sizes(objective, level.part(for_sizes), weights.n_groups, _PROPORTIONS)
     plan = GroupNetworkPlan(
         objective=objective,
         network=network,
-        rgda=rgda,
+        rgda=steps(share=1.0 - for_sizes),
         balance=float(balance),
         sizes=sizes,
     )
@@ -205,7 +206,6 @@ def plan_group_network(
     share = min(max((factor * noise) ** 2, least), most)
     return replace(
         plan,
-        # of what the sizes have left
-        rgda=rgda.with_less(1.0 - share / (1.0 - for_sizes)),
+        rgda=steps(share=1.0 - for_sizes - share),
         constant=noisy_sizes(objective, level.part(share), loss.n_classes, _PROPORTIONS, "classes"),
     )

@@ -45,18 +45,25 @@ def quadratic(n=50, d=3, seed=0, targets=None):
 
 
 def plan(problem, budget=None, noise_multiplier=1.0, n_public=None, **options):
-    relation = options.pop("neighbouring", "replace_one")
+    """The plan for a budget, or with the noise of a gradient in its place."""
+    relation, share = options.pop("neighbouring", "replace_one"), options.pop("share", 1.0)
     chosen = {"n_steps": 20, "period": 5, "clip": 1e6, "smoothness": 1e6, "normalise": False}
-    return plan_dp_rgda(
-        budget,
-        settings=RGDASettings(**{**chosen, **options}),
+    settings = RGDASettings(**{**chosen, **options})
+    full = replace(settings, sampling_rate=1.0, sampling_rate_difference=None)
+    made = plan_dp_rgda(
+        BUDGET if budget is None else budget,
+        settings=settings if budget else full,
         n_public=problem.n_records if n_public is None else n_public,
         dimension_x=problem.dimension_x,
         dimension_y=problem.dimension_y,
         linear_dual=problem.is_dual_linear,
         neighbouring=relation,
-        noise_multiplier=noise_multiplier if budget is None else None,
+        share=share,
     )
+    if budget is not None:
+        return made
+    refresh, increment = module._mechanisms(noise_multiplier, made.neighbouring, settings)
+    return replace(made, settings=settings, refresh=refresh, increment=increment)
 
 
 def cost_of(made):
@@ -221,17 +228,14 @@ def test_batches_are_of_the_rate_that_is_paid_for_and_sums_of_the_public_size(ki
 
 
 def test_share_of_a_plan_is_that_share_of_its_cost():
-    planned = plan(quadratic(), noise_ratio=0.5)
-    costs = [
+    whole, part = (
         sum(m.n_steps / m.noise_multiplier**2 for m in (each.refresh, each.increment))
-        for each in (planned, planned.with_less(0.3))
-    ]
-    assert costs[1] == pytest.approx(0.3 * costs[0], rel=1e-12)
-    alone = plan(quadratic(), period=1)
-    assert alone.with_less(0.25).refresh.noise_multiplier == 2.0
+        for each in (plan(quadratic(), BUDGET, noise_ratio=0.5, share=s) for s in (1.0, 0.3))
+    )
+    assert part == pytest.approx(0.3 * whole, rel=1e-12)
     for rates in ({"sampling_rate": 0.5}, {"sampling_rate_difference": 0.5}):
         with pytest.raises(ValueError, match="batches of all records"):
-            plan(quadratic(), **rates).with_less(0.3)
+            plan(quadratic(), BUDGET, **rates, share=0.3)
 
 
 @pytest.mark.parametrize(
@@ -400,7 +404,6 @@ def _linear(base):
         ({"inner_steps": 0}, "inner_steps"),
         ({"sampling_rate": 1.5}, "sampling_rate"),
         ({"clip": 0.0}, "clip"),
-        ({"noise_multiplier": None}, "Exactly one"),
         ({"budget": PrivacyBudget(1.0, 0.0)}, "delta"),
     ],
 )
