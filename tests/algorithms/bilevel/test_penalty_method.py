@@ -27,26 +27,6 @@ from skdp.problems import (
 from skdp.solvers import LBFGS
 
 
-def test_naive_noise_of_the_leak_is_none():
-    """f has no records: at any fixed y its gradient has no sensitivity; exact solutions move."""
-    n, lam, x = 50, 3.0, np.array([0.2, -0.1])
-    problems = [Leak(np.zeros((n, 2))), Leak(np.eye(n, 2) * (np.arange(n) == 0)[:, None])]
-    held = np.array([0.7, 0.7])
-    np.testing.assert_array_equal(*(problem.upper_gradient_x(x, held) for problem in problems))
-    exact = []
-    for problem in problems:
-        y, y_lam = (
-            LBFGS().solve(p, 1e-10).point for p in (problem.lower(x), problem.penalised(x, lam))
-        )
-        exact.append(problem.hypergradient(x, y, y_lam, lam))
-    moved = lam / (1 + lam) / n
-    np.testing.assert_allclose(exact[1] - exact[0], [moved, 0.0], atol=1e-8)
-    # ours: the gradient is x + y_lam, and y_lam has noise for that movement
-    plan = plan_bilevel(problems[0], BUDGET, penalty=lam, n_steps=1)
-    assert plan.multiplier > 1.0
-    assert plan.releases[1].noise_scale > plan.multiplier * moved
-
-
 def test_leak_is_covered_by_the_inner_noise():
     """(c): the mean moves by 2 / n, the noise is calibrated to that, and no more is added.
 

@@ -7,10 +7,8 @@ import pytest
 from scipy.stats import chi2
 
 from skdp.algorithms.output import rules
-from skdp.algorithms.output.blocks import assign_blocks, block_sizes, phase_runs
-from skdp.algorithms.plan import Run
+from skdp.algorithms.output.blocks import assign_blocks, block_sizes
 from skdp.mechanisms import NoiseSource
-from skdp.solvers import Newton
 
 FALSE_ALARM = 1e-6
 
@@ -112,22 +110,3 @@ def test_the_assignment_depends_on_strata_and_random_numbers_alone():
         for labels in (strata, strata * 10 - 4, np.array(["a", "b", "c"])[strata])
     ]
     assert (assignment[0] == assignment[1]).all() and (assignment[0] == assignment[2]).all()
-
-
-def phases(rng, count):
-    """Yield the generator of each phase."""
-    for _, run in phase_runs(Run(rng=rng), Newton(), (1,) * count, count):
-        yield run.rng
-
-
-def test_random_numbers_of_one_phase_do_not_depend_on_those_of_another():
-    numbers = [each.random(4) for each in phases(np.random.default_rng(6), 3)]
-    for each, expected in zip(phases(np.random.default_rng(6), 3), numbers, strict=True):
-        assert (each.random(4) == expected).all()
-        each.random(1000)
-    assert len({tuple(row) for row in numbers}) == 3
-    # what is left of the generator does not depend on what the phases did either
-    rngs = [np.random.default_rng(7) for _ in range(2)]
-    assert [each.random(10).size for each in phases(rngs[0], 2)] == [10, 10]
-    assert len(list(phases(rngs[1], 2))) == 2
-    assert rngs[0].random() == rngs[1].random()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from skdp.algorithms import Run, output_perturbation, plan_output_perturbation
+from skdp.algorithms import output_perturbation, plan_output_perturbation
 from skdp.algorithms.output.published import (
     lowy_gap,
     lowy_regularisation,
@@ -118,14 +118,6 @@ def test_extreme_penalties_can_be_solved(n_records, alpha):
         problem = ball_problem(Records(X, 1.0, targets=y), loss, alpha)
         result = output_perturbation(problem, PrivacyBudget(1.0, 1e-6))
         assert np.linalg.norm(result.point) <= problem.domain.radius
-
-
-def test_the_release_is_projected():
-    problem = ball_problem(Records(np.eye(2), 1.0, targets=np.zeros(2)), LogisticLoss(), 1.0)
-    for seed in range(20):
-        noise = NoiseSource(np.random.default_rng(seed).bytes)
-        point = output_perturbation(problem, PrivacyBudget(0.01), run=Run(noise=noise)).point
-        assert np.linalg.norm(point) <= problem.domain.radius
 
 
 @pytest.mark.parametrize(

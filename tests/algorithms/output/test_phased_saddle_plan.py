@@ -1,6 +1,5 @@
 """Plans of phased saddle output perturbation: published numbers, and the planner."""
 
-import itertools
 import math
 
 import numpy as np
@@ -11,7 +10,6 @@ from saddle_problems import changed
 from skdp.algorithms import (
     SaddleUtilityBound,
     plan_phased_saddle_output_perturbation,
-    plan_saddle_output_perturbation,
 )
 from skdp.algorithms.output import rules
 from skdp.algorithms.output.blocks import block_sizes
@@ -76,54 +74,6 @@ def test_published_phases_spend_half():
             ratio = phase.mechanism.sensitivity / phase.mechanism.noise_scale
             assert gaussian_delta(budget.epsilon, ratio) < budget.delta
             assert 1 / ratio == pytest.approx(plan.release().event.noise_multiplier)
-
-
-def test_erratum_z8():
-    """The printed bound of Corollary 4.9 is below a part of what it is to bound."""
-    n, d, eps, delta, mu_y = 10**6, 20, 0.1, 1e-10, 3e-3
-    constants = changed(UNIT, n_records=n, x_dimension=d)
-    plan = plan_phased_saddle_output_perturbation(
-        constants, PrivacyBudget(eps, delta), record_moduli=(0.0, mu_y), calibration="paper"
-    )
-    phases, count = plan.summaries, len(plan.phases)
-    assert count == 20
-    noise = sum(
-        0.5 * later.regularisation * phase.mean_square
-        for phase, later in itertools.pairwise(phases)
-    )
-    log = float(count)  # base 2, rounded up
-    printed = 6 * log * (1 / math.sqrt(n) + 4 * math.sqrt(d * math.log(2.5 / delta)) / (n * eps))
-    root = 65 * d * math.log(2.5 * n / delta) / (mu_y * (n * eps) ** 2)
-    printed += log**2 * (8 / (mu_y * n) + root)
-    assert printed == pytest.approx(1.95, abs=0.01)
-    assert noise > 1.9 * printed
-    # with (K - 1) K^2 in place of log(n)^2 and log(2.5 / delta): above the noise for 1/mu_y
-    last = 65 * (count - 1) * count**2 * d * math.log(2.5 / delta) / (mu_y * (n * eps) ** 2)
-    assert 0.4 * last < noise < last
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "gain", "basic", "composed"),
-    [(0.5, 5.8, 13.94799, 9.944505), (1.0, 5.4, 7.351149, 5.275910)],
-)
-def test_gain_over_the_published_noise(epsilon, gain, basic, composed):
-    """With Lambda in place of the block bound, and r = 0.01."""
-    budget = PrivacyBudget(epsilon, 1e-5)
-    joint = changed(UNIT, x_lipschitz=0.0, y_lipschitz=1.0)
-    paper = plan_phased_saddle_output_perturbation(joint, budget, calibration="paper")
-    for phase in paper.phases:
-        tight = plan_saddle_output_perturbation(phase.constants, budget, accuracy_fraction=0.01)
-        assert phase.noise_scale_x / tight.noise_scale_x == pytest.approx(gain, abs=0.05)
-        # the bound of the block is smaller still, by up to 2
-        block = plan_saddle_output_perturbation(phase.constants, budget, release="x")
-        assert 1.9 < tight.noise_scale_x / block.noise_scale_x < 2.1
-    # two runs with half of the budget each: Alg. 4 and Alg. 5
-    shared = plan_phased_saddle_output_perturbation(UNIT, budget, share=0.5)
-    for phase in shared.phases:
-        assert phase.mechanism.noise_multiplier == pytest.approx(composed, abs=1e-6)
-    both = math.sqrt(2) / composed
-    assert gaussian_delta(epsilon, both) == pytest.approx(1e-5, rel=1e-4)
-    assert gaussian_noise_multiplier(epsilon / 2, 0.5e-5) == pytest.approx(basic, abs=1e-5)
 
 
 def grid_bound(constants, budget, sizes, growth, first, nu):

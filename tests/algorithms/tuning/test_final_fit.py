@@ -73,15 +73,6 @@ def test_whitened_rows_are_within_their_bound(sparse):
     assert np.linalg.norm(X, axis=1).max() <= bound * (1 + 1e-12)
 
 
-def test_the_weakest_group_counts_the_intercept_too():
-    """Review F-K4: R^2 / 0.5 + 1 / 0.01 is not 2."""
-    penalties = PenaltyGroups((0, 1), (1.0, 1.0), 1e-3, 10.0)
-    rows = Records(np.zeros((1, 1)), 1.0, 1.0)
-    assert whitened(rows, penalties, np.array([0.5, 0.01])).norm_bound == pytest.approx(102**0.5)
-    with pytest.raises(ValueError, match="2 penalties for 1"):
-        whitened(Records(np.zeros((1, 1)), 1.0), penalties, np.ones(2))
-
-
 @pytest.mark.parametrize(("loss", "norm"), [("squared", 5.0), ("logistic", 0.1)])
 def test_no_neighbours_move_the_solution_further(loss, norm):
     """Attained: the best ratios are 1.0000, but for 0.988 (logistic, norm 1)."""

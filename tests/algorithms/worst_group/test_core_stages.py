@@ -10,10 +10,7 @@ from laboratory import Laboratory
 from noisy_group_runs import ADD, RELATIONS, REPLACE, data_of, design_of, planned, records_of
 from plain_noise import seeded
 from scipy.optimize import minimize
-from scipy.special import expit
-from sklearn.metrics import log_loss
 
-from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.core.noisy_sums import NoisySum
@@ -300,60 +297,6 @@ def test_minimax_step_is_that_of_a_solver():
         for start in (d, np.zeros(2))
     )
     assert largest(d) <= best + 2e-3
-
-
-def conflicting(n, seed=0):
-    """One record of ten has labels of its own."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 6))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    groups = np.where(rng.random(n) < 0.1, "few", "most")
-    margins = np.where(groups == "few", 12.0 * X[:, 1], 12.0 * X[:, 0] - 4.0 * X[:, 1])
-    return X, (rng.random(n) < expit(margins)).astype(int), groups
-
-
-def fit(epsilon, data, **options):
-    declared = {"classes": [0, 1], "data_norm": 1.0, "group_names": ["few", "most"]}
-    X, y, groups = data
-    model = DPMaxGroupLossClassifier(epsilon, **{**declared, "random_state": 0, **options})
-    return model.fit(X, y, groups=groups)
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"neighbouring": "add_remove"}, {"group_proportions": "public"}]
-)
-def test_the_worst_group_is_better_off_by_default(options):
-    """0.6 and more below the plain model's; far from any chance."""
-    data = conflicting(20000)
-    X, y, groups = data
-    plain = DPLogisticRegression(classes=[0, 1], data_norm=1.0, random_state=0).fit(X, y)
-    model = fit(1.0, data, **options)
-    assert model.privacy_.method == "gradient"
-    worst = max(model.group_losses(X, y, groups).values())
-    few = groups == "few"
-    assert worst < 0.65 < 1.2 < log_loss(y[few], plain.predict_proba(X[few]))
-
-
-def test_without_noise_it_is_the_minimax_model():
-    """Its largest loss in the sample is at least 0.5577, by duality."""
-    data = conflicting(5000)
-    losses = np.array(list(fit(1e4, data).group_losses(*data).values()))
-    assert 0.5576 < losses.max() < 0.57 and np.ptp(losses) < 0.02
-
-
-def test_explicit_wishes_lead_to_the_saddle_methods():
-    data = conflicting(300)
-    for wish, method in (
-        ({"solver": "extragradient"}, "phased"),
-        ({"delta": 0.0}, "phased"),
-        ({"alpha": 0.1}, "gradient"),
-        ({"loss": "hinge"}, "output"),
-    ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a method that is worse
-            assert fit(1.0, data, **wish).privacy_.method == method
-    model = fit(50.0, data, group_proportions="public", group_names=["few", "most", "none"])
-    assert model.privacy_.method == "gradient" and np.isfinite(model.coef_).all()
 
 
 @pytest.mark.parametrize(

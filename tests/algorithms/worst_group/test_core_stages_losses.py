@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from noisy_group_runs import ADD, REPLACE, planned, records_of
 
-from skdp import DPRidge
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering
 from skdp.algorithms.worst_group.group_losses import clipped_losses, loss_range, loss_sensitivity
 from skdp.algorithms.worst_group.margin_fits import MixFit
@@ -23,7 +22,6 @@ from skdp.problems import (
     huber_loss,
 )
 from skdp.problems.rounding import EPS
-from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
 SQUARES = HalfSquaredLoss(2.0)
 
@@ -169,64 +167,3 @@ def test_a_group_that_is_not_known_keeps_the_plain_model():
     means = np.array([[-0.2, 0.1, 0.05, 0.0, 0.0], [0.0, -0.2, 0.05, 0.0, 0.0]])
     assert fit.step(means * sizes[:, None], 1e-9, sizes)[0] > 0.5
     assert fit.step(means * sizes[:, None], 1e5, sizes)[0] == 0.0
-
-
-def conflicting(n, seed=0):
-    """One record of ten has targets of its own, at another level."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 6))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    groups = np.where(rng.random(n) < 0.1, "few", "most")
-    y = np.where(groups == "few", X[:, 1] + 0.3, X[:, 0] - 0.3 * X[:, 1])
-    return X, np.clip(y + 0.1 * rng.normal(size=n), -1, 1), groups
-
-
-def fit(epsilon, data, **options):
-    declared = {"target_range": (-1, 1), "data_norm": 1.0, "group_names": ["few", "most"]}
-    X, y, groups = data
-    model = DPMaxGroupLossRegressor(epsilon, **{**declared, "random_state": 0, **options})
-    return model.fit(X, y, groups=groups)
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"neighbouring": "add_remove"}, {"group_proportions": "public"}]
-)
-def test_the_worst_group_is_better_off_by_default(options):
-    """Half of the plain model's loss and less; far from any chance."""
-    data = conflicting(20000)
-    X, y, groups = data
-    plain = DPRidge(data_norm=1.0, target_range=(-1, 1), random_state=0).fit(X, y)
-    model = fit(1.0, data, **options)
-    assert model.privacy_.method == "gradient"
-    worst = max(model.group_losses(X, y, groups).values())
-    few = groups == "few"
-    assert worst < 0.1 < 0.2 < 0.5 * ((plain.predict(X) - y)[few] ** 2).mean()
-
-
-def test_without_noise_it_is_the_minimax_model():
-    X, y, groups = data = conflicting(5000)
-    losses = np.array(list(fit(1e4, data).group_losses(*data).values()))
-    A = np.column_stack([X, np.ones(len(X))])
-    bound, few = 0.0, groups == "few"
-    for q in np.linspace(0.4, 0.6, 21):  # the least weighted loss: a bound, by duality
-        weight = np.where(few, q / few.sum(), (1.0 - q) / (~few).sum())
-        w = np.linalg.lstsq(A * np.sqrt(weight)[:, None], y * np.sqrt(weight), rcond=None)[0]
-        bound = max(bound, float(weight @ (0.5 * (A @ w - y) ** 2)))
-    assert bound <= losses.max() < 1.02 * bound
-
-
-def test_losses_without_a_default_take_the_method_on_request():
-    data = conflicting(300)
-    for loss in ("huber", "absolute_error", "quantile"):
-        model = fit(10.0, data, loss=loss, method="gradient")
-        assert model.privacy_.method == "gradient" and np.isfinite(model.coef_).all()
-    X, y, groups = data
-    labels = np.digitize(y, [-0.3, 0.3])
-    for loss, k in (("hinge", 2), ("squared_hinge", 3)):
-        declared = {"classes": range(k), "data_norm": 1.0, "group_names": ["few", "most"]}
-        options = {"method": "gradient", "random_state": 0, **declared}
-        y = np.minimum(labels, k - 1)
-        model = DPMaxGroupLossClassifier(30.0, loss=loss, **options).fit(X, y, groups=groups)
-        assert model.score(X, y) > 1.2 / k  # one against the rest does not find a middle class
-    few = tuple(part[:200] for part in data)
-    assert fit(1.0, few, loss="absolute_error").privacy_.method == "phased"
