@@ -67,16 +67,20 @@ def test_a_record_moves_gradients_by_its_bound_and_no_further(loss, relation):
     assert design.oscillations[0] == plain.oscillations[0] / (1 if relation.is_replaced else 2)
 
 
-def test_gradients_of_logits_are_those_of_the_risk():
-    rng, n, d = np.random.default_rng(0), 40, 3
-    X, y = rng.uniform(-1.0, 1.0, size=(n, d)), rng.integers(3, size=n)
-    design = LinearDesign.of(LogitLoss(3), n, d, 2.0, 1.0, alpha=0.3)
-    problem = LinearProblem(Records(X, 2.0, targets=y), LogitLoss(3), design)
-    drawn = np.array([0, 4, 9, 17])  # class 0: e_0 - e_0; class 1: e_1; class 2: -e_2
-    W = np.array([[0.0, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, -0.5]])
+@pytest.mark.parametrize("loss", [LogisticLoss(), LogitLoss(3)], ids=repr)
+def test_gradients_are_those_of_the_risk(loss):
+    rng, n, d, k = np.random.default_rng(0), 40, 3, loss.n_outputs
+    X, y = rng.uniform(-1.0, 1.0, size=(n, d)), rng.integers(k if k > 1 else 2, size=n)
+    design = LinearDesign.of(loss, n, d, 2.0, 1.0, alpha=0.3)
+    problem = LinearProblem(Records(X, 2.0, targets=y if k > 1 else y + 0.0), loss, design)
+    drawn = np.array([0, d * k, 1, d * k - 1])  # e_0 - e_0, e_1 and the last one
+    W = np.zeros((k, d))
+    W[0, 1], W[-1, -1] = 0.5, 0.5
     assert problem.coefficients((drawn,)) == pytest.approx(W.ravel())
     odds = np.exp(X @ W.T)
-    residuals = odds / odds.sum(axis=1, keepdims=True) - np.eye(3)[y]
+    residuals = odds / (1.0 + odds) - y[:, None]
+    if k > 1:
+        residuals = odds / odds.sum(axis=1, keepdims=True) - np.eye(k)[y]
     half = 2.0 * (residuals[5:25].T @ X[5:25] / 20 + 0.3 * W).ravel()
     (gradient,) = problem.gradients((drawn,), slice(5, 25))
     assert gradient == pytest.approx(np.concatenate([half, -half]))

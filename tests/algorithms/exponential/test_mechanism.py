@@ -59,11 +59,6 @@ def balls_around(*pairs):
     )
 
 
-def lens_of(*pairs):
-    outer, inner = balls_around(*pairs)
-    return sampling.Lens(outer=outer, inner=inner)
-
-
 def objective(rows, targets, loss, alpha, points):
     """F at each point, straight from the definition."""
     margins = rows.materialise() @ points.T
@@ -187,22 +182,6 @@ def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
         allowances = 100.0 * gap * rng.uniform(0.5, 1.5, len(gap))
         passed = sampling.accept(density, bound, points, allowances)
         assert np.array_equal(passed, np.flatnonzero(allowances >= 100.0 * gap))
-
-
-def test_projection_onto_a_lens():
-    rng = np.random.default_rng(0)
-    for _ in range(60):
-        center = rng.standard_normal(3)
-        center *= rng.uniform(0.1, 1.0) / np.linalg.norm(center)
-        lens = lens_of((np.zeros(3), 1.0), (center, rng.uniform(0.05, 1.5)))
-        inside = rng.standard_normal((200, 3))
-        inside = np.array([w for w in inside if lens.outer.holds(w) and lens.inner.holds(w)])
-        point = 2.0 * rng.standard_normal(3)
-        projected = lens.project(point)
-        assert np.linalg.norm(projected) <= 1.0 + 1e-12
-        assert np.linalg.norm(projected - center) <= lens.inner.radius + 1e-12
-        # the variational inequality of projections
-        assert all((point - projected) @ (w - projected) <= 1e-9 for w in inside)
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))

@@ -158,7 +158,11 @@ def test_eigenvalues_of_matrices_of_any_size(size):
 @pytest.mark.parametrize("ratio", [1e-6, 1.0 - 1e-12, 1.0, 3.0])
 @pytest.mark.parametrize("offset", [0.0, 5e-324, 1e-17, 1e-8, 1.0])
 def test_points_of_lenses(ratio, offset):
-    """Projections lie in both balls, to rounding, from concentric balls to tangent ones."""
+    """Projections lie in both balls, to rounding, from concentric balls to tangent ones.
+
+    No point of the lens is on the other side of the plane through the projection (for the lens of
+    two balls that cross).
+    """
     rng = np.random.default_rng(0)
     axis = np.array([0.6, 0.8, 0.0])
     outer = sampling.CenteredBall(center=np.zeros(3), radius=1.0)
@@ -169,6 +173,9 @@ def test_points_of_lenses(ratio, offset):
         found = strictly(lambda point=point: lens.project(point))
         for ball in (outer, inner):
             assert ball.holds(found, 1.0 + 1e-9)
+        others = inner.center + ratio * rng.uniform(-1.0, 1.0, (100, 3))
+        inside = [w for w in others if outer.holds(w) and inner.holds(w)]
+        assert all((point - found) @ (w - found) <= 1e-9 * max(1.0, length) for w in inside)
         if offset <= 1e-12:  # as good as one ball
             radius = min(1.0, ratio)
             nearest = point * min(1.0, radius / np.linalg.norm(point))

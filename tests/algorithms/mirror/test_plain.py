@@ -350,18 +350,6 @@ def test_small_data_cannot_reduce_bias():
         )
 
 
-def test_gradients_are_those_of_the_risk():
-    problem = linear_case()
-    drawn = np.array([0, 7, 3, 3])
-    w = problem.coefficients((drawn,))
-    assert w == pytest.approx([0.5, 0.0, -0.5, 1.0, 0.0])
-    X, y = problem.records.matrix, problem.records.targets
-    slopes = 1.0 / (1.0 + np.exp(-X @ w)) - y
-    expected = 2.0 * X[5:20].T @ slopes[5:20] / 15.0
-    (gradient,) = problem.gradients((drawn,), slice(5, 20))
-    assert gradient == pytest.approx(np.concatenate([expected, -expected]))
-
-
 def test_rounding_of_gradients_is_within_its_bound():
     """A sum that cancels: against exact arithmetic."""
     rng = np.random.default_rng(7)
