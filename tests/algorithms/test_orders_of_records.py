@@ -58,7 +58,7 @@ def test_rounds_on_batches(problem, calibration):
 
 def test_parts_of_boosting(problem):
     plan = plan_boosted_mirror_descent(
-        problem.design, PrivacyBudget(1e3, 1e-6), value_bound=1.0, n_runs=2, n_responses=2,
+        problem.design, PrivacyBudget(1.0, 1e-6), value_bound=1.0, n_runs=2, n_responses=2,
         work=16.0, most=1,
     )  # fmt: skip
     plan.run(problem, Run(noise=seeded()))

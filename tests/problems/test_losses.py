@@ -289,32 +289,18 @@ def test_no_record_exceeds_the_constants(loss):
 
 
 @every_smooth_loss
-def test_smoothness_is_the_lipschitz_constant_of_the_gradient(loss):
-    rng = np.random.default_rng(6)
-    bound, best, m = loss.smoothness(2.0), 0.0, 5000
-    for scale in (1e-3, 0.1, 1.0):
-        W = weights_in_ball(loss, rng, m, 1.0)
-        x = rows_for(W, rng, 2.0)
-        t = targets_for(loss, rng, m)
-        kink = None if not isinstance(loss, SmoothedLoss) else loss.base.pieces(t)[0]
-        if kink is not None:  # start at the kink
-            W = W + ((kink - (W[:, 0] * x).sum(axis=1)) / 4.0)[:, None, None] * x[:, None, :]
-        step = weights_in_ball(loss, rng, m, scale)
-        step = np.where(rng.random((m, 1, 1)) < 0.5, step, 0.1 * scale * x[:, None] * step)
-        length = frobenius(step)
-        ends = (value_and_gradient(loss, each, x, t)[1] for each in (W + step, W))
-        moved = frobenius(next(ends) - next(ends))
-        rounding = 1e-13 * loss.lipschitz(2.0, 10.0) + 1e-14 * bound
-        keep = length > 1e-12
-        assert (moved <= bound * length + rounding).all()
-        best = max(best, ((moved - rounding)[keep] / (bound * length)[keep]).max())
-    if isinstance(loss, SoftmaxLoss):  # extreme where two classes share the probability
-        logits = 100.0 * (np.arange(loss.n_classes) < 2)
-        margins = (logits @ loss.basis)[None]
-        second = loss.second_derivative(margins if len(margins.T) > 1 else margins[0], np.zeros(1))
-        assert np.linalg.eigvalsh(second.reshape((loss.n_outputs,) * 2)).max() == pytest.approx(0.5)
-    else:
-        assert best >= 0.9
+def test_the_curvature_is_attained(loss):
+    """Around 0 and around kinks; of softmax where two classes share the probability."""
+    rng, k = np.random.default_rng(6), loss.n_outputs
+    t, z = targets_for(loss, rng, 2000), random_margins(loss, rng, 2000, 1.0)
+    if isinstance(loss, SmoothedLoss):
+        z = loss.base.pieces(t)[0] + loss.width * z
+    if isinstance(loss, SoftmaxLoss):
+        shared = 100.0 * (np.arange(loss.n_classes) < 2) @ loss.basis
+        z = np.tile(shared if k > 1 else shared[0], (2000, 1) if k > 1 else 2000)
+    bends = np.linalg.eigvalsh(loss.second_derivative(z, t).reshape(-1, k, k))
+    assert 0.99 * loss.curvature <= bends.max() <= loss.curvature * (1 + 1e-12)
+    assert loss.smoothness(2.0) == pytest.approx(4.0 * loss.curvature)
 
 
 @every_loss
@@ -383,13 +369,13 @@ def one_record_solutions(loss, feature_norms, t, alpha):
     return abs(low + high) / 2
 
 
-@pytest.mark.mostly("search", 6)
+@pytest.mark.mostly("search", 3)
 @every_loss
 def test_solution_radius(loss):
     """Single records of every norm up to the bound: attained, and not exceeded."""
     rng = np.random.default_rng(9)
     for alpha in 10.0 ** np.arange(-5, 4):
-        norms = np.concatenate([np.geomspace(1e-4, 2.0, 1500), np.full(50, 2.0)])
+        norms = np.concatenate([np.geomspace(1e-4, 2.0, 500), np.full(50, 2.0)])
         t = targets_for(loss, rng, len(norms), True)
         found = one_record_solutions(loss, norms, t, alpha)
         ratio = found.max() / loss.solution_radius(2.0, alpha)

@@ -224,7 +224,7 @@ def test_constants_hold_for_every_record(name):
     weights = GroupWeights.of_proportions((0.5, 0.25, 0.25), 2.0)
     width, attained = 3, np.zeros(6)
     for (radius, scale), trial in itertools.product(
-        ((0.05, 2.0), (1.0, 0.7), (1.0, 2.0), (4.0, 2.0)), range(4)
+        ((0.05, 2.0), (1.0, 0.7), (1.0, 2.0), (4.0, 2.0)), (0, 3)
     ):
         direction = rng.normal(size=loss.n_outputs * width)
         if trial == 0:  # margins that differ as much as they can

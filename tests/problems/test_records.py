@@ -128,16 +128,12 @@ def test_duplicate_entries_do_not_hide_a_long_row():
         parts.has_canonical_format = is_canonical
         np.testing.assert_allclose(materialised(Records(parts, 1.0)), [[1.0, 0.0]])
         assert parts.nnz == 100  # the caller's matrix is left alone
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_duplicate_entries_whose_sum_overflows_make_a_finite_row(dtype):
-    """As a dense row of such entries: of norm 1 in their direction, and none beside it is lost."""
-    largest = np.finfo(dtype).max
-    entries = np.array([largest, largest, -largest, -largest, 0.5], dtype=dtype)
-    parts = sp.csr_matrix((entries, [0, 0, 1, 1, 0], [0, 4, 5]), shape=(2, 2))
-    rows = materialised(Records(parts, 1.0))
-    np.testing.assert_allclose(rows, [[0.5**0.5, -(0.5**0.5)], [0.5, 0.0]], rtol=1e-6)
+    for dtype in (np.float64, np.float32):  # as a dense row of entries whose sum overflows
+        largest = np.finfo(dtype).max
+        entries = np.array([largest, largest, -largest, -largest, 0.5], dtype=dtype)
+        parts = sp.csr_matrix((entries, [0, 0, 1, 1, 0], [0, 4, 5]), shape=(2, 2))
+        expected = [[0.5**0.5, -(0.5**0.5)], [0.5, 0.0]]
+        np.testing.assert_allclose(materialised(Records(parts, 1.0)), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("make", [np.array, sp.csr_matrix])

@@ -75,20 +75,6 @@ def test_constant_queries_move_by_a_unit_of_rounding():
     np.testing.assert_allclose(model.distribution_.sum(), 1.0)
 
 
-@settings(max_examples=15)
-@given(st.integers(0, 2**32 - 1))
-def test_replacing_a_record_moves_a_marginal_by_the_square_root_of_two(seed):
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(0, SIZES, (20, 3))
-    other = codes.copy()
-    other[rng.integers(20)] = rng.integers(0, SIZES)
-    one, two = (CategoricalRecords(c, SIZES) for c in (codes, other))
-    for columns in [(0,), (0, 2), (0, 1, 2)]:
-        moved = one.counts(columns) - two.counts(columns)
-        assert moved.dtype == np.int64
-        assert np.sum(moved**2) in (0, 2)
-
-
 @pytest.mark.parametrize(
     ("matrix", "match"),
     [

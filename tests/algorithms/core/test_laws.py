@@ -61,7 +61,7 @@ def test_the_best_size_minimises_the_expected_loss(name):
 def test_pulls_are_means_of_clipped_residuals(name, true_size, s):
     law, clip = odds(np.array(SHARES[name])), 0.6
     row = int(np.argmin(np.abs(law.deviations - true_size)))
-    balance, g, true = drawn(SHARES[name], float(law.deviations[row]))
+    balance, g, true = drawn(SHARES[name], float(law.deviations[row]), 100_000)
     at = balance.start
     for _ in range(12):  # the constant where clipped residuals have the mean 0
         p = softmax((at + s * g) @ balance.basis.T, axis=1)
@@ -145,25 +145,14 @@ def models(n_classes, **options):
     return DPRidge(target_range=(-1, 1), **shared)
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 1e4])
-@pytest.mark.parametrize("n_classes", [0, 3])
-def test_odd_tables_have_finite_models(n_classes, epsilon):
-    rng = np.random.default_rng(0)
-    for X in (np.ones((30, 3)), rng.standard_normal((4, 50)), np.zeros((1, 1))):
-        for y in (np.zeros(len(X), dtype=int), np.arange(len(X)) % max(n_classes, 1)):
-            model = models(n_classes, epsilon=epsilon).fit(X, y)
-            assert np.isfinite(model.coef_).all()
-            assert np.isfinite(model.intercept_).all()
-
-
 def test_the_mean_of_skewed_targets_is_right():
-    # exponential targets, of whose slopes many are clipped; the mean of 6 fits has a standard error
-    # of .011 deviations at epsilon 1, by the noise of the released mean, and of .0003 at 100
+    # exponential targets, of whose slopes many are clipped; means of fits have a standard error of
+    # .011 deviations at epsilon 1, by the noise of the released mean, and of .0005 at 100
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (20_000, 3))
     y = np.clip(rng.exponential(0.1, 20_000) * np.exp(X[:, 0]) - 1.0, -1.0, 1.0)
-    for epsilon, error in ((1.0, 0.033), (100.0, 0.002)):
-        fits = (models(0, epsilon=epsilon, random_state=seed).fit(X, y) for seed in range(6))
+    for epsilon, n_fits, error in ((1.0, 6, 0.033), (100.0, 2, 0.002)):
+        fits = (models(0, epsilon=epsilon, random_state=seed).fit(X, y) for seed in range(n_fits))
         means = [fit.predict(X).mean() for fit in fits]
         assert abs(np.mean(means) - y.mean()) < error * y.std()
 

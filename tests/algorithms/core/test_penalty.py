@@ -30,7 +30,7 @@ from skdp.problems import (
     SquaredHingeLoss,
 )
 
-N, D = 20_000, 5
+N, D = 10_000, 5
 EXACT = {"spread": 1.0, "errors": (1.0, 0.0)}
 
 
@@ -156,7 +156,7 @@ def test_no_penalty_is_a_cliff(alpha, solver):
 def test_a_strong_penalty_leaves_the_mean_of_the_targets():
     """The constant's correction for errors of the means goes with the weights."""
     scores = []
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((4500, 12)) * np.linspace(2.0, 0.3, 12)
         y = (X / np.linspace(2.0, 0.3, 12)) @ rng.standard_normal(12) / 4.0
@@ -169,7 +169,7 @@ def test_a_strong_penalty_leaves_the_mean_of_the_targets():
 def test_a_strong_penalty_leaves_the_share_of_a_rare_class():
     """The intercept at the mean row is far below the log odds of the class, and no error of it."""
     losses = []
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((8000, 10))
         y = (rng.random(8000) < 1.0 / (1.0 + np.exp(7.0 - 4.0 * X[:, 0]))).astype(int)
@@ -187,7 +187,7 @@ def test_a_strong_penalty_leaves_the_share_of_a_rare_class():
 def test_a_penalty_of_rows_with_long_directions_is_that_of_ridge(alpha, options):
     """One moment for all directions would shrink the long ones most: R2 lower by .2 here."""
     gaps, fit, held_out = [], slice(0, 6_000), slice(6_000, None)
-    for seed in range(4):
+    for seed in range(2):
         rng, n = np.random.default_rng(seed), 8_000
         share = np.r_[0.44, np.full(7, 0.08)]
         codes = np.hstack([np.eye(8)[rng.choice(8, n, p=share)] for _ in range(6)])
@@ -227,7 +227,7 @@ def test_moments_are_released_where_a_penalty_goes_by_them(alpha, n, has_moments
 
 
 def test_public_moments_need_no_matrix_of_all_features():
-    X = sp.random(60, 10**5, density=1e-4, format="csr", random_state=0)
-    model = DPRidge(100.0, alpha=0.1, data_norm=1.0, target_range=(-1, 1), random_state=0)
-    noise = model.fit(X, np.linspace(-1.0, 1.0, 60)).coef_noise_  # a matrix of them has 75 GB
-    assert noise.shape == (10**5,) and np.isfinite(noise).all()
+    X = sp.random(60, 40_000, density=1e-4, format="csr", random_state=0)
+    model = DPRidge(0.5, alpha=0.1, data_norm=1.0, target_range=(-1, 1), random_state=0)
+    noise = model.fit(X, np.linspace(-1.0, 1.0, 60)).coef_noise_  # a matrix of them has 12 GB
+    assert noise.shape == (40_000,) and np.isfinite(noise).all()

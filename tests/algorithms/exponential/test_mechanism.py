@@ -320,7 +320,7 @@ def test_the_law_does_not_depend_on_units(scale):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (60, 1))
     labels = (X[:, 0] > 0).astype(float)
-    for seed in range(20):
+    for seed in range(8):
         points = [
             exponential_mechanism(
                 Records(X * unit, unit, targets=labels),

@@ -73,7 +73,7 @@ def test_best_responses_are_those_of_their_block(response):
 
     problem = FunctionProblem(VertexDesign(n, (2, 2), (3.0, 3.0), (3.0, 3.0)), derivative)
     boosted = plan_boosted_mirror_descent(
-        problem.design, PrivacyBudget(1e4, 1e-6), value_bound=3.0, n_runs=1, n_responses=1,
+        problem.design, PrivacyBudget(30.0, 1e-6), value_bound=3.0, n_runs=1, n_responses=1,
         response=response, rng=np.random.default_rng(0), work=16.0, most=1,
     )  # fmt: skip
     for free, fixed, best in ((0, 1, 0), (1, 0, 1)):

@@ -127,16 +127,16 @@ def hardest(n, n_blocks=1):
 
 
 def plans(rng):
+    """Plans by their names; at the ends and in the middle some with few transcripts."""
     one, two = (VertexDesign(3, (2,) * b, (1.0,) * b, (2.0,) * b) for b in (1, 2))
     return {
-        "paper": plan_mirror_descent(one, BUDGET, n_rounds=3, calibration="paper"),
+        "bias reduced, few records": plan_bias_reduced_mirror_descent(one, BUDGET, rng=rng),
         "three vertices": plan_mirror_descent(one, BUDGET, n_rounds=3, n_vertices=3),
-        "all records": plan_mirror_descent(one, BUDGET, n_rounds=4),
         "saddle": plan_mirror_descent(two, BUDGET, n_rounds=4),
+        "all records": plan_mirror_descent(one, BUDGET, n_rounds=4),
         "anytime": plan_anytime_mirror_descent(
             one, BUDGET, rng=rng, n_rounds=3, n_vertices=2, calibration="paper"
         ),
-        "bias reduced, few records": plan_bias_reduced_mirror_descent(one, BUDGET, rng=rng),
         "bias reduced": VertexPlan(
             design=one,
             rounds=tuple(
@@ -145,6 +145,7 @@ def plans(rng):
             ),
             steps=(0.05,), full_batch=False, average=True, algorithm="Algorithm 3",
         ),
+        "paper": plan_mirror_descent(one, BUDGET, n_rounds=3, calibration="paper"),
     }  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def cells(loss, X, y, penalty, scale, size):
     return points, np.full(len(points), (2.0 * far / size) ** dimension)
 
 
-def hockey_stick(loss, first, second, penalty, scale, epsilon, size=20_000):
+def hockey_stick(loss, first, second, penalty, scale, epsilon, size=6000):
     """``int (f - e^epsilon g)_+`` of the minimisers' densities for two data sets, and the mass."""
     X, y = (np.concatenate([first[k], second[k]]) for k in (0, 1))
     points, volumes = cells(loss, X, y, penalty, scale, size)
@@ -137,7 +137,7 @@ def theorem_bound(loss, direction, mu, rest):
     return 2 * gaussian_delta(rest, 2 * mu) if refined else union
 
 
-def worst_ratio(loss, direction, count, seed, *, with_hessian=True, part=1.0, size=20_000, d=1):
+def worst_ratio(loss, direction, count, seed, *, with_hessian=True, part=1.0, size=6000, d=1):
     """Largest ratio of the exact divergence to the bound; mutants leave J out or halve mu."""
     worst, n_checked = 0.0, 0
     for sets, penalty, scale, rest, mu in configurations(loss, count, seed, dimension=d):
@@ -160,7 +160,7 @@ def worst_ratio(loss, direction, count, seed, *, with_hessian=True, part=1.0, si
 
 #: Options of comparisons in two dimensions: features, or coordinates of three classes.
 TWO_FEATURES = {"count": 8, "seed": 2, "size": 220, "d": 2}
-TWO_OUTPUTS = {"count": 12, "seed": 7, "size": 160}
+TWO_OUTPUTS = {"count": 12, "seed": 7, "size": 120}
 
 
 @pytest.mark.parametrize(
