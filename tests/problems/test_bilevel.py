@@ -151,17 +151,6 @@ def test_radius_of_penalised_ridge():
     assert moved <= lower.constants.argmin_sensitivity(ONE)
 
 
-def test_norm_bound_counts_the_intercept():
-    """Review F-K4: omega_b = .01, feature .5, R = intercept = 1: R'^2 is 102, not 101 or 2."""
-    rows = Records(np.eye(2), 1.0, 1.0).with_targets(np.zeros(2))
-    penalties = PenaltyGroups((0, 0, 0), (1.0, 1.0, 0.02), 1e-3, 10.0)
-    problem = PenaltyProblem(rows, HalfSquaredLoss(1.0), penalties)
-    x = np.log([0.5])
-    in_units = problem.lower(x).records.norm_bound ** 2 / problem.diagonal(x).min()
-    assert in_units == pytest.approx(1.0 / 0.5 + 1.0 / 0.01)
-    assert problem.penalised(x, 1.0).records.norm_bound == problem.lower(x).records.norm_bound
-
-
 class Mixed(BilevelProblem):
     """``f_i = p_i . x``, ``g_i = ||y||^2 / 2 - xi_i . y + x' B_i y``: gradients in x vary."""
 

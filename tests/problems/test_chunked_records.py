@@ -1,14 +1,14 @@
 """Sums over chunks: what is accepted, how far they can be off, and what is no part of them."""
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from skdp._sources import ChunkCheck, ClippedTargets
-from skdp.data import ArrayRecords, ChunkSource, DataError, RecordsChangedError, RecordSource
+from skdp.data import ArrayRecords, ChunkSource
 from skdp.problems import HalfSquaredLoss, Records, chunked_records
 from skdp.problems import records as records_module
 from skdp.problems.bounding import Bounding
@@ -103,43 +103,6 @@ def test_no_term_goes_through_more_additions_than_the_chain(piece, monkeypatch):
     records = chunked(source)
     found = records.total(Depths()).additions
     assert chain(496, 1, 1) - 128 < found <= chain(496, 1, 1)
-
-
-class Altered(RecordSource):
-    """An engine that returns something else than the merge after the first pass."""
-
-    def __init__(self, alter):
-        self.source, self.alter, self.n_passes = ArrayRecords(*table(), chunk_rows=99), alter, 0
-        self.n_chunks, self.chunk_sizes = self.source.n_chunks, self.source.chunk_sizes
-
-    def read(self, k):
-        return self.source.read(k)
-
-    def reduce(self, task, merge):
-        self.n_passes += 1
-        found = self.source.reduce(task, merge)
-        return found if self.n_passes == 1 else self.alter(found)
-
-
-@pytest.mark.parametrize("field", ["count", "mark"])
-def test_number_and_mark_are_compared(field):
-    def alter(partial):
-        return replace(partial, **{field: getattr(partial, field) + 1})
-
-    with pytest.raises(RecordsChangedError, match="pass 2"):
-        chunked(Altered(alter)).total(Targets())
-    assert chunked(Altered(lambda partial: partial)).total(Targets()).shape == (1,)
-
-
-def test_errors_of_an_engine_are_kept():
-    own = DataError("the cluster was closed")
-
-    def alter(partial):
-        raise own
-
-    with pytest.raises(DataError) as caught:
-        chunked(Altered(alter)).total(Targets())
-    assert caught.value is own
 
 
 def test_chunks_are_summed_in_up_to_four_pieces(monkeypatch):

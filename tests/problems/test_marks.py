@@ -32,31 +32,6 @@ def mark(X, targets, groups, positions=None, key=KEY):
     return total_mark(key.marks(X, targets, groups, positions))
 
 
-def test_the_formula(records):
-    """In integers of any size, written out for two records."""
-
-    def split_mix(key, counter):
-        z = (key + counter * 0x9E3779B97F4A7C15) % 2**64
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
-        return (z ^ (z >> 31)) | 1
-
-    def folded(number):
-        bits = int(np.asarray(number).view(np.uint64))
-        return bits ^ (bits >> 32)
-
-    X, targets, groups = (part[:2] for part in records)
-    total = 0
-    for i, position in enumerate((5, 70)):
-        entries = [*X[i], targets[i]]
-        v = sum(split_mix(KEY.of_columns, j) * folded(x) for j, x in enumerate(entries[:D]))
-        v += split_mix(KEY.of_columns, D) * (folded(targets[i]) + 1)
-        v += split_mix(KEY.of_columns, D + 1) * (int(groups[i]) + 1)
-        v %= 2**64
-        total += split_mix(KEY.of_positions, position + 1) * (v ^ (v >> 32))
-    assert mark(X, targets, groups, np.array([5, 70])) == total % 2**64
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_parts_add_up_in_any_layout(records, kind):
     """Of any division of the records, in any order; dense rows have one mark in any layout."""

@@ -154,20 +154,6 @@ def test_empty_groups_have_no_loss():
     assert not np.concatenate(problem.batch_operator(np.arange(0), x, y)).any()
 
 
-def test_right_proportions_make_the_means_of_groups():
-    problem = random_problem("squared")
-    p = np.bincount(problem.records.groups, minlength=3) / 50
-    weights = GroupWeights.of_proportions(p, 1e6)
-    same = MaxGroupLossProblem(problem.records, problem.loss, weights, 1.3, 0.3, 1e-9)
-    x, _ = point(problem, np.random.default_rng(0))
-    losses = own_losses(problem, x)
-    means = [losses[problem.records.groups == g].mean() for g in range(3)]
-    np.testing.assert_allclose(same.group_losses(x), p * means, rtol=1e-13)
-    worst, y = max(means), same.best_response(x).y
-    np.testing.assert_allclose(y, np.eye(3)[np.argmax(means)] / p, atol=1e-6)
-    assert same.value(x, y) - same.regulariser(x, y) == pytest.approx(worst, rel=1e-6)
-
-
 # ------------------------------------------------------------------------------- the weights
 
 

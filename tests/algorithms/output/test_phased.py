@@ -308,14 +308,9 @@ def test_functions_with_memory_are_refused(kind):
 
 
 def by_scipy(problem, accuracy):
+    """Names of attributes are not taken for global variables."""
     start = np.zeros(problem.dimension)
     return minimize(problem.value, start, jac=problem.gradient, method="L-BFGS-B").x
-
-
-def test_functions_of_scipy_are_trusted():
-    """And names of attributes are not taken for global variables."""
-    require_copyable(resolve_solver(by_scipy))
-    assert len(solve_in_phases(by_scipy).path) > 1
 
 
 def test_auto_takes_one_shot_where_phases_refuse_the_solver():
@@ -334,7 +329,8 @@ def test_what_has_no_memory_is_accepted():
         return newton_point(problem, min(threshold, factor * accuracy))
 
     instance = Callable()
-    for solver in (newton_point, with_numbers, instance.__call__, Callable(np.asarray), "lbfgs"):
+    own = newton_point, with_numbers, instance.__call__, Callable(np.asarray)
+    for solver in (*own, by_scipy, "lbfgs"):
         require_copyable(resolve_solver(solver))
     assert len(solve_in_phases(instance).path) > 1
     assert instance.kept == []

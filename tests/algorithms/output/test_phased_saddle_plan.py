@@ -40,6 +40,9 @@ def test_published_algorithms_4_and_5():
     assert mirror.noise_scales == plan.noise_scales
     assert [phase.noise_scale_x for phase in mirror.phases] == [0.0] * 10
     assert "Alg. 4" in plan.release().reference and "Alg. 5" in mirror.release().reference
+    # two runs of ours share the budget: less than with a half of epsilon and of delta each
+    for phase in plan_phased_saddle_output_perturbation(UNIT, BUDGET, share=0.5).phases:
+        assert phase.mechanism.noise_multiplier == pytest.approx(9.944505, abs=1e-6)
 
 
 def test_published_convex_strongly_concave_variant():
