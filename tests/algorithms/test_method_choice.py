@@ -1,7 +1,5 @@
 """The automatic choice of the method: public, covered by proofs, and of the smallest bound."""
 
-import inspect
-
 import numpy as np
 import pytest
 
@@ -113,18 +111,6 @@ def test_only_covered_methods_are_candidates():
     assert "exponential" not in compared(SoftmaxLoss(3), delta=0.0).bounds
     assert "exponential" not in compared(LogisticLoss(), width=30, delta=0.0).bounds
     assert "exponential" not in compared(squares).bounds
-
-
-def test_no_argument_is_data():
-    parameters = set(inspect.signature(choose).parameters)
-    assert parameters == {
-        "methods", "method", "objective", "budget", "solver", "may_split", "in_memory", "is_slack",
-    }  # fmt: skip
-    fields = set(inspect.signature(Objective).parameters)
-    assert fields == {
-        "risk", "design", "alpha", "coef_norm", "neighbouring", "population", "coef_norm_l1",
-        "feature_bound", "mirror_variant",
-    }  # fmt: skip
 
 
 def test_the_report_says_which_and_why():

@@ -67,11 +67,9 @@ def test_parts_of_boosting(problem):
 
 
 def test_batches_of_frank_wolfe():
-    problem = Ordered(
-        VertexDesign(N, (2,), (1.0,), (1.0,)),
-        lambda points, batch: [np.full((len(np.arange(N)[batch]), 2), 0.5)],
-    )
-    Ordered.seen.clear()
+    design = VertexDesign(N, (2,), (1.0,), (1.0,))
+    problem = Ordered(design, lambda points, batch: [np.full((len(np.arange(N)[batch]), 2), 0.5)])
+    problem.seen.clear()
     plan = plan_variance_reduced_frank_wolfe(problem.design, PrivacyBudget(1.0, 1e-6))
     plan.run(problem, Run(noise=seeded()))
     (order,) = problem.seen

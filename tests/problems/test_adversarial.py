@@ -273,18 +273,14 @@ def test_smoothness(kind, norm, a, R, bias):
 
 @every_loss
 def test_no_attack_is_the_mean(kind):
-    """attack radius 0: the constants, the costs and the problem of the loss."""
-    design = Design(math.hypot(1, 0.3), 4, 50)
-    plain = EmpiricalRisk(LOSSES[kind])
-    risk = AdversarialRisk(LOSSES[kind], Attack(2, 0.0, 0.3))
+    """attack radius 0: the constants, costs and problem of the loss; nearly so with 1e-9."""
+    design, plain = Design(math.hypot(1, 0.3), 4, 50), EmpiricalRisk(LOSSES[kind])
+    risk, weak = (AdversarialRisk(LOSSES[kind], Attack(2, a, 0.3), 1e-3) for a in (0.0, 1e-9))
     assert risk.is_smooth and risk.smoothed(1.0) is risk
-    assert risk.constants(design, 0.1, 2.0) == plain.constants(design, 0.1, 2.0)
+    near, none, exact = (each.constants(design, 0.1, 2.0) for each in (weak, risk, plain))
+    assert none == exact and risk.noise_cost(design, 0.1) == plain.noise_cost(design, 0.1)
     assert risk.penalty_cost(design, 0.1, 2.0) == plain.penalty_cost(design, 0.1, 2.0)
-    assert risk.noise_cost(design, 0.1) == plain.noise_cost(design, 0.1)
     assert type(made(kind, 2, 0.3, radius=0.0)) is FiniteSumProblem
-    # a weak attack changes the constants by little
-    weak = AdversarialRisk(LOSSES[kind], Attack(2, 1e-9, 0.3), 1e-3)
-    near, exact = weak.constants(design, 0.1, 2.0), plain.constants(design, 0.1, 2.0)
     assert near.gradient_diameter == pytest.approx(exact.gradient_diameter, rel=1e-6)
     # the features' part of the norm bound is found even beside a large intercept feature
     for intercept in (0.0, 0.1, 1e6):

@@ -5,18 +5,17 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from bilevel_leak import Mixed
 
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     BilevelConstants,
-    BilevelProblem,
     HalfSquaredLoss,
     LogisticLoss,
     PenaltyGroups,
     PenaltyProblem,
     Records,
     SoftmaxLoss,
-    WholeSpace,
 )
 from skdp.problems.bilevel import WeightedLoss
 from skdp.solvers import Newton, solve_certified
@@ -117,8 +116,7 @@ def test_weighted_loss():
     np.testing.assert_allclose(loss.value(margins, targets), [2, 0.5] * base.value(margins, t))
     for name in ("lipschitz", "gradient_diameter"):
         assert getattr(loss, name)(1.5, 2.0) == pytest.approx(2.0 * getattr(base, name)(1.5, 2.0))
-    assert loss.curvature_trace == 0.5
-    assert loss.margin_scale == 1.0
+    assert (loss.curvature_trace, loss.margin_scale) == (0.5, 1.0)
     with pytest.raises(ValueError, match="weights"):
         loss.check_targets(np.column_stack([t, [2.0, 2.5]]))
     with pytest.raises(ValueError, match="margins"):
@@ -151,28 +149,17 @@ def test_radius_of_penalised_ridge():
     assert moved <= lower.constants.argmin_sensitivity(ONE)
 
 
-class Mixed(BilevelProblem):
-    """``f_i = p_i . x``, ``g_i = ||y||^2 / 2 - xi_i . y + x' B_i y``: gradients in x vary."""
+class Apart(Mixed):
+    """Gradients of f in x are the p_i; validation and training may have other records."""
 
-    domain_x = domain_y = WholeSpace()
-    dimension_x = dimension_y = 2
+    constants = BilevelConstants(1.0, 3.0, 1.0)
 
     def __init__(self, p, B, disjoint):
-        self.p, self.B, self.disjoint = p, B, disjoint
-        self.n_val, self.n_train = len(p), len(B)
-        self.constants = BilevelConstants(1.0, 3.0, 1.0)
-
-    def lower(self, x):
-        raise NotImplementedError
-
-    def penalised(self, x, lam):
-        raise NotImplementedError
+        super().__init__(np.zeros((len(B), 2)), B)
+        self.p, self.disjoint, self.n_val = p, disjoint, len(p)
 
     def upper_gradient_x(self, x, y, batch=None):
         return self.p.mean(axis=0)
-
-    def lower_gradient_x(self, x, y, batch=None):
-        return (self.B @ y).mean(axis=0)
 
 
 @pytest.mark.parametrize("disjoint", [True, False])
@@ -199,7 +186,7 @@ def test_record_bound_holds(disjoint):
                 p[0] = sign * direction
             if "train" in roles:
                 B[0] = sign * np.outer(direction, unit)
-            problem = Mixed(p, B, disjoint)
+            problem = Apart(p, B, disjoint)
             values.append(problem.hypergradient(np.zeros(2), y, y_lam, lam))
         moved = np.linalg.norm(values[0] - values[1])
         distances = float(np.linalg.norm(y_lam - y)), 1.0 / lam
@@ -210,7 +197,7 @@ def test_record_bound_holds(disjoint):
 
 
 def test_record_bound_needs_constants():
-    problem = Mixed(np.zeros((1, 2)), np.zeros((1, 2, 2)), True)
+    problem = Apart(np.zeros((1, 2)), np.zeros((1, 2, 2)), True)
     assert problem.record_bound(math.inf, 2.0) == pytest.approx(12.0)  # 2 lam bound_lower
     assert problem.n_records == 2
     for distance in (math.nan, -1.0):

@@ -114,13 +114,6 @@ def test_capped_simplex(seed):
             assert np.linalg.norm(moved) <= 2.0 * np.linalg.norm(step) * (1 + 1e-6) + 1e-12
 
 
-def test_capped_simplex_of_one_point():
-    domain = CappedSimplex((0.75, 0.25), 1.0)
-    found = domain.project(np.array([-3.0, 1e9]))
-    np.testing.assert_allclose(found, [1.0, 1.0], atol=domain.projection_rounding(2))
-    assert domain.circumradius == 0.0 and domain.radius == pytest.approx(math.sqrt(2))
-
-
 def test_invalid_domains():
     assert WholeSpace().radius == math.inf
     for message, kind, *options in (

@@ -76,16 +76,13 @@ def test_prox_minimises_its_definition():
 
 def test_constants_of_the_worked_example():
     """Section 9: n = 1e4, d = 20, X = 1, lambda = 0.01: Delta(2L) = 0.02, kappa = 26."""
-    rows = Records(np.zeros((10_000, 20)), 1.0)
-    problem = FiniteSumProblem(
-        rows.with_targets(np.zeros(10_000)), LogisticLoss(), 0.01, WholeSpace()
-    )
-    constants = problem.constants
+    records = Records(np.zeros((10_000, 20)), 1.0, targets=np.zeros(10_000))
+    constants = FiniteSumProblem(records, LogisticLoss(), 0.01, WholeSpace()).constants
     assert constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) == pytest.approx(0.02)
     assert constants.argmin_sensitivity(Neighbouring.ADD_REMOVE) == pytest.approx(0.01)
     assert constants.condition_number == pytest.approx(26)
     # the ball that holds every solution makes the diameter, hence the noise, smaller
-    inside = ball_problem(rows.with_targets(np.zeros(10_000)), LogisticLoss(), 0.01).constants
+    inside = ball_problem(records, LogisticLoss(), 0.01).constants
     assert inside.radius == pytest.approx(5.27697, abs=5e-6)
     assert inside.argmin_sensitivity(Neighbouring.REPLACE_ONE) < 0.017
     # and no sensitivity is above the diameter of the ball

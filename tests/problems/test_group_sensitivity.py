@@ -72,24 +72,13 @@ def solution(problem):
     return solve_certified(problem, accuracy)
 
 
-def movement(first, second):
-    """Movements of x and, in the norm M, of the pair; and how much of them may be inaccuracy."""
+def ratios(first, second):
+    """Movements of x and, in the norm M, of the pair over their bounds; above these it fails."""
     one, other = (solution(instance.problem()) for instance in (first, second))
     c = first.problem().constants
-    slack = one.distance + other.distance
     dx, dy = np.linalg.norm(one.x - other.x), np.linalg.norm(one.y - other.y)
-    return np.array([dx, c.norm(dx, dy)]), np.array([slack / math.sqrt(c.x.modulus), slack])
-
-
-def bounds(instance):
-    c = instance.problem().constants
-    return np.array([c.sensitivity_x, c.sensitivity])
-
-
-def ratios(first, second):
-    """Movements over their bounds, x and norm M; fails where one is provably above."""
-    moved, slack = movement(first, second)
-    limit = bounds(first)
+    moved, limit = np.array([dx, c.norm(dx, dy)]), np.array([c.sensitivity_x, c.sensitivity])
+    slack = (one.distance + other.distance) * np.array([1.0 / math.sqrt(c.x.modulus), 1.0])
     assert (slack <= 1e-6 * limit).all(), "the attack's solver is not accurate"
     assert (moved <= limit * (1 + 1e-6)).all()
     return moved / limit
@@ -154,14 +143,6 @@ def test_bounds_are_attained_by_a_change_of_group(name, shares):
     weights = EXTREMES[shares]
     assert between_groups(LOSSES[name], True, weights)[0] > 0.98
     assert between_groups(LOSSES[name], False, weights)[1] > 0.99
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_the_weight_1_is_the_plain_model(name):
-    """One point is all that is feasible: 2 L / (n mu_x), attained."""
-    weights = GroupWeights.of_proportions((0.25, 0.25, 0.5), 1.0)
-    assert weights.ranges(1.0, 2.0, 3.0) == ((2.0, 0.0), (2.0, 0.0))
-    assert between_groups(LOSSES[name], False, weights, n=400, radius=1e-2)[0] > 0.98
 
 
 def within_group(n_groups, coupled, weights, mu_x=1.0, mu_y=2.0, n=1200):

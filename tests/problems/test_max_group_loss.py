@@ -26,10 +26,10 @@ def rows_of(kind, n, rng):
 WEIGHTS = GroupWeights.of_proportions((0.5, 0.3, 0.2), 3.0)
 
 
-def random_problem(name, kind="scaled", n=50, seed=0, empty=False):
+def random_problem(name, kind="scaled", n=50, seed=0):
     rng = np.random.default_rng(seed)
     loss = LOSSES[name]
-    groups = rng.integers(0, 2 if empty else N_GROUPS, size=n)
+    groups = rng.integers(0, N_GROUPS, size=n)
     rows, targets = rows_of(kind, n, rng), targets_for(loss, rng, n)
     width = loss.n_outputs * rows.width
     return MaxGroupLossProblem(
@@ -143,15 +143,6 @@ def test_parts_are_problems_of_their_own(kind):
         np.testing.assert_allclose(one, other, atol=1e-15)
     assert part.value(x, y) == pytest.approx(direct.value(x, y), rel=1e-13)
     assert problem.n_records == 50  # and left alone
-
-
-def test_empty_groups_have_no_loss():
-    problem = random_problem("hinge", empty=True)
-    x, y = point(problem, np.random.default_rng(0))
-    assert problem.group_losses(x)[2] == 0.0
-    assert not problem.cross_derivative(x)[2].any()
-    assert np.isfinite(np.concatenate(problem.operator(x, y))).all()
-    assert not np.concatenate(problem.batch_operator(np.arange(0), x, y)).any()
 
 
 # ------------------------------------------------------------------------------- the weights

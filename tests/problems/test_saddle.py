@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from skdp.problems import Ball, BilinearProblem, Box, Simplex, WholeSpace
 from skdp.solvers import certifiable_saddle_accuracy, solve_certified
@@ -158,17 +157,3 @@ def test_records_are_bounded_in_any_memory_layout():
     assert (norms <= 1.0 + 1e-12).all() and (norms > 0.99).all()
     for matrices in others:
         np.testing.assert_allclose(matrices, expected)
-
-
-def test_prox_minimises():
-    problem = bilinear(domains=(Box(np.full(3, -0.5), np.ones(3)), Ball(1.0)))
-    problem.center_x = np.array([0.2, -0.4, 2.0])
-    point = np.array([-3.0, 0.3, 0.5])
-    x, _ = problem.prox(point, np.zeros(2), 0.7, 0.1)
-
-    def objective(w):
-        penalty = problem.alpha_x * np.sum((w - problem.center_x) ** 2)
-        return 0.5 * (penalty + np.sum((w - point) ** 2) / 0.7)
-
-    best = minimize(objective, np.zeros(3), bounds=[(-0.5, 1.0)] * 3, tol=1e-14)
-    np.testing.assert_allclose(x, best.x, atol=1e-6)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from skdp.privacy import Neighbouring
 from skdp.problems import HalfSquaredLoss, HingeLoss, LogisticLoss, OneVsRestLoss, Records
@@ -28,6 +29,15 @@ def test_derivatives_stay_in_the_declared_interval():
             assert (gradient >= low).all() and (gradient <= 1.0).all()
     with pytest.raises(ValueError, match="at most twice the magnitude"):
         VertexDesign(3, (2,), (1.0,), (2.5,))
+
+
+def test_entries_are_clipped():
+    X, clipped = np.array([[2.0, 0.0], [-3.0, 0.5]]), [[1.0, 0.0], [-1.0, 0.5]]
+    assert clipped_entries(X, 1.0).tolist() == clipped and clipped_entries(X, 5.0) is X
+    assert clipped_entries(sp.csr_matrix(X), 1.0).toarray().tolist() == clipped
+    twice = sp.csr_matrix(([0.8, 0.8], [0, 0], [0, 2, 2]), shape=(2, 2))
+    assert clipped_entries(twice, 1.0).toarray().tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    assert twice.nnz == 2
     for bound in (0.1, 0.3, 1.0, 1e-3):  # single precision does not exceed the bound
         X = clipped_entries(np.full((2, 2), 7.0, dtype=np.float32), bound)
         assert X.dtype == np.float32 and float(X.max()) <= bound

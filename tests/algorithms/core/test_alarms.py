@@ -48,7 +48,7 @@ def test_tables_of_few_records_warn_before_the_fit_where_a_constant_is_as_good(n
     odds = 0.8 * sum((frame[name] == "a").to_numpy() - 0.2 for name in columns) - 1.0
     y, lost = (rng.random(len(odds)) < expit(odds)).astype(int), []
     constant = log_loss(y[n:], np.full(3000, y[:n].mean()))
-    for seed in range(4):
+    for seed in range(2):
         model = DPTabularClassifier(columns=columns, classes=[0, 1], random_state=seed)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.special import logsumexp, softmax
 
 from skdp.algorithms import (
@@ -34,7 +33,6 @@ from skdp.problems.vertices import (
     LinearDesign,
     LinearProblem,
     VertexDesign,
-    clipped_entries,
     vertex_coefficients,
 )
 
@@ -376,16 +374,6 @@ def test_coefficients_stay_in_the_ball():
         w = vertex_coefficients(drawn, 10, radius)
         assert math.fsum(np.abs(w)) <= radius
         assert np.count_nonzero(w) <= len(drawn)
-
-
-def test_clipping_of_entries():
-    X = np.array([[2.0, 0.0], [-3.0, 0.5]])
-    assert clipped_entries(X, 1.0).tolist() == [[1.0, 0.0], [-1.0, 0.5]]
-    assert clipped_entries(X, 5.0) is X
-    twice = sp.csr_matrix(([0.8, 0.8], [0, 0], [0, 2, 2]), shape=(2, 2))
-    assert clipped_entries(twice, 1.0).toarray().tolist() == [[1.0, 0.0], [0.0, 0.0]]
-    assert twice.nnz == 2
-    assert clipped_entries(sp.csr_matrix(X), 1.0).toarray().tolist() == [[1.0, 0.0], [-1.0, 0.5]]
 
 
 def test_pure_budgets_are_split_plainly():

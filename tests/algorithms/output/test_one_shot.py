@@ -185,11 +185,6 @@ def test_lowy_accuracies_and_regularisation():
     assert lowy_gap(budget, 20, 10_000, 1.0, math.inf, radius=2.0) == pytest.approx(
         2.0 * r**1.5 / 21**2
     )
-    # L8: the minimum must be kept; in this regime it is the first term
-    first = 2 ** (2 / 3) * 0.25 ** (-1 / 3) * 20 ** (-2 / 3) * 1e4 ** (-4 / 3)
-    second = 0.25 ** (1 / 3) * 2 ** (4 / 3) * r ** (2 / 3)
-    assert first < second
-    assert lowy_gap(budget, 20, 10_000, 1.0, 0.25, radius=2.0) == pytest.approx(first)
     with pytest.raises(ValueError, match="must be given"):
         lowy_gap(budget, 20, 10_000, 1.0, 0.25)
     smooth = lowy_regularisation(budget, 20, 10_000, 1.0, 0.25, 2.0)
