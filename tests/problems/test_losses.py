@@ -339,7 +339,7 @@ def test_noise_cost(loss):
             up, down = sign * np.sqrt((1 - p) / p), -sign * np.sqrt(p / (1 - p))
             rise = p * loss.value(z + up, t) + (1 - p) * loss.value(z + down, t) - loss.value(z, t)
         else:
-            noise = math.sqrt(variance) * rng.standard_normal((4000, k))
+            noise = math.sqrt(variance) * rng.standard_normal((1500, k))
             pairs = [loss.value(z + e, t) + loss.value(z - e, t) for e in noise]
             gains = np.array(pairs) / 2 - loss.value(z, t)
             # six standard errors less: the bound is on the expectation

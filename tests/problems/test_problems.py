@@ -41,7 +41,7 @@ def test_derivatives_and_curvature(name):
     rows = rows.with_targets(targets_for(loss, rng, 25))
     center = 0.3 * rng.standard_normal(4 * loss.n_outputs)
     problem = kind(rows, loss, 0.1, Ball(3.0), center=center, **options)
-    for scale in (0.0, 0.5, 2.0):
+    for scale in (0.0, 2.0):
         w = scale * rng.standard_normal(problem.dimension) / math.sqrt(problem.dimension)
         value, gradient = problem.value_and_gradient(w)
         assert value == problem.value(w)

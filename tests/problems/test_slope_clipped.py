@@ -29,6 +29,8 @@ def test_clipped_losses_are_convex_with_short_gradients(name):
 
     made.check_targets(targets)
     (values, slopes), (other, bent) = evaluated(margins), evaluated(others)
+    alone = made.derivative(margins[:, 0] if is_single else margins, targets).reshape(m, k)
+    np.testing.assert_allclose(alone, slopes, atol=1e-12)
     lengths = np.linalg.norm(slopes, axis=1)
     assert (lengths <= targets[:, 1]).all()
     assert (lengths / targets[:, 1]).max() > 0.99

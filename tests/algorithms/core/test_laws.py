@@ -42,7 +42,7 @@ def test_the_best_size_minimises_the_expected_loss(name):
     law, correlation = odds(np.array(SHARES[name])), 0.6
     row = int(np.argmin(np.abs(law.deviations - 1.5)))
     t = float(law.deviations[row])
-    balance, g, p = drawn(SHARES[name], t)
+    balance, g, p = drawn(SHARES[name], t, 60_000)
     k = g.shape[1]
     seen = correlation * g + 0.8 * np.random.default_rng(1).standard_normal(g.shape)
 

@@ -51,7 +51,7 @@ def test_lemma_7_no_record_moves_a_newton_step_further(name):
     """Opposite long rows at large residuals are near the bound."""
     rng, vectors = np.random.default_rng(0), []
     weights = rng.standard_normal((LOSSES[name][1], 3)) * 1e-3
-    for _ in range(60):
+    for _ in range(40):
         x = rng.standard_normal((1, 2)) * rng.choice([0.01, 1.0])
         x *= 0.9999 / max(np.linalg.norm(x), 0.9999)
         for sign in (-1.0, 1.0):

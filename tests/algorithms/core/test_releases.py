@@ -63,7 +63,7 @@ LOSSES = {
 def test_vectors_of_rounds_change_by_no_more_than_lemma_4(name):
     loss, k = LOSSES[name]
     rng, steepest = np.random.default_rng(1), 0.0
-    for _ in range(300):
+    for _ in range(150):
         statistic = derivatives(loss, rng, k)
         x = rng.standard_normal(2) * rng.choice([0.01, 0.1, 0.3, 1.0])
         y = rng.choice([-1.0, 1.0]) if loss.target_bound else rng.integers(k + 1)

@@ -86,9 +86,9 @@ def test_margins_of_solves_end_where_those_of_short_steps_do(law):
     fitted = np.zeros((1, 2))
     for length in (4.0, 2.0):
         center = fitted
-        for _ in range(3000):
+        for _ in range(600):
             moved = length * moments * pull(fitted) + fitted - center
-            fitted = fitted - 0.02 * moved
+            fitted = fitted - 0.1 * moved
     assert solves.learnt(pull, moments) == pytest.approx(fitted, abs=2e-3)
 
 
@@ -159,7 +159,7 @@ def test_the_parts_make_the_budget(name, relation, n, epsilon):
 
 @pytest.mark.parametrize("name", ALL)
 def test_solvers_agree_within_their_certificates(name):
-    X, y = table(300, loss=name)
+    X, y = table(120, loss=name)
     data = Records(X, 1.0, 0.3, targets=y)
     plan = plan_core(goal(name, data), PrivacyBudget(1.0, 1e-6), True)
     solver = SOLVERS.get(name, "newton")
@@ -182,7 +182,7 @@ class Recording(Silent):
 def test_a_solve_moves_by_no_more_than_its_noise_is_for(name, relation, factors):
     """The first solves of neighbours after one preparation; the record replaced is at the ends."""
     best, n_public = 0.0, None if relation.is_replaced else 20
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         X, y = table(20, seed=seed, loss=name)
         X *= 0.02
@@ -264,7 +264,7 @@ def stepped(name, lengths, n_public=None, relation=Neighbouring.REPLACE_ONE, fac
 
 @pytest.mark.parametrize("name", ["squares", "log loss"])
 def test_factors_are_worth_what_they_are(name):
-    """Equal ones are longer solves, and a group with the factor 0 has no part."""
+    """Equal ones are longer solves."""
     tripled = stepped(name, (1.0, 0.5), factors=np.array([3.0, 3.0]))
     assert tripled == pytest.approx(stepped(name, (3.0, 1.5)), rel=0.02, abs=1e-3)
 
