@@ -307,9 +307,8 @@ def test_the_average_is_a_mixture_of_softmaxes(monkeypatch):
     monkeypatch.setattr(vertex_rounds, "_draw", watched)
     design, slopes = VertexDesign(10, (4,), (1.0,), (2.0,)), np.array([-1.0, 0.0, 0.5, 1.0])
     problem = FunctionProblem(design, lambda points, batch: [np.tile(slopes, (10, 1))])
-    plan = plan_anytime_mirror_descent(
-        design, PrivacyBudget(1e4, 1e-6), n_rounds=3, n_vertices=n_draws, period=3
-    )
+    budget = PrivacyBudget(1e4, 1e-6)
+    plan = plan_anytime_mirror_descent(design, budget, n_rounds=3, n_vertices=n_draws)
     (drawn,) = plan.run(problem, quiet()).point
     scores = np.array(sorted(set(seen)))
     assert len(scores) == 3
