@@ -45,7 +45,6 @@ SPECIAL = {
         "SADDLE_STEP SADDLE_ACCURACY SADDLE_EVALUATIONS WEAKEST"
     },
     "queries": {"pure tables": "FEWEST_ROUNDS MOST_ROUNDS SHARPEST_STEP MOST_DRAWS"},
-    "tuning": {"tuned ridge, published, minibatch, delta 0.01": "BATCH_STEPS SAMPLING_RATE"},
     "worst_group": {
         "several looks": "TOO_FAR NOT_FAR",
         "several stages": "EARLY_SOLVES",

@@ -153,7 +153,7 @@ def plan_localized_gd(
     budget: PrivacyBudget | None = None,
     *,
     n_rounds: int = 1,
-    n_steps: int = 100,
+    n_steps: int = 50,
     sampling_rate: float = 1.0,
     noise_multiplier: float | None = None,
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
@@ -171,7 +171,7 @@ def plan_localized_gd(
         Delta > 0. Either this or `noise_multiplier`.
     n_rounds : int, default=1
         M. More of them shrink the last radius with far more records than common data have.
-    n_steps : int, default=100
+    n_steps : int, default=50
         T.
     sampling_rate : float, default=1.0
         q in (0, 1].

@@ -91,7 +91,7 @@ class OutputPerturbation(PrivateSolver):
 class LocalizedGradientDescent(PrivateSolver):
     """Localised noisy gradient descent: see :func:`skdp.algorithms.plan_localized_gd`."""
 
-    n_steps: int = 100
+    n_steps: int = 50
     n_rounds: int = 1
     sampling_rate: float = 1.0
 

@@ -18,11 +18,6 @@ import numpy as np
 from skdp._checks import check_real
 from skdp._runtime import without_warnings
 from skdp.algorithms.bilevel.penalty_method import BilevelPlan, plan_steps
-from skdp.algorithms.bilevel.private_solvers import (
-    LocalizedGradientDescent,
-    PrivateSolver,
-    resolve_private_solver,
-)
 from skdp.algorithms.output.one_shot import OutputPerturbationPlan, plan_output_perturbation
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.algorithms.tuning import rules
@@ -119,7 +114,7 @@ class BilevelTuningPlan(Plan):
     #: "localized_gd", noisy gradient steps in shrinking balls (DP-Loc-GD, Algorithm 2);
     #: "localized_sgd", the same on random batches (DP-Loc-SGD, Algorithms 3 and 4), which needs
     #: dp-accounting.
-    inner: Any = "output_perturbation"
+    inner: str = "output_perturbation"
     #: Empty until the run: noise scales depend on earlier releases.
     releases: tuple[Release, ...] = ()
 
@@ -153,20 +148,11 @@ class BilevelTuningPlan(Plan):
         norm = self.objective.whitened(np.exp(logs)).feature_norm
         return rules.BILEVEL_PENALTY * self.objective.loss.curvature * norm**2
 
-    @property
-    def _solver(self) -> PrivateSolver:
-        """Private solver of the lower problems."""
-        solver = resolve_private_solver(self.inner)
-        if isinstance(self.inner, str) and isinstance(solver, LocalizedGradientDescent):
-            rate = rules.SAMPLING_RATE if solver.sampling_rate < 1.0 else 1.0
-            return replace(solver, n_steps=rules.BATCH_STEPS, sampling_rate=rate)
-        return solver
-
     @cached_property
     def steps(self) -> BilevelPlan:
         """Plan of the choice."""
         logs = np.full(self.objective.penalties.n_groups, math.log(self.start_alpha))
-        given = rules.N_STEPS, self.tune_share, self._solver, self.objective.neighbouring
+        given = rules.N_STEPS, self.tune_share, self.inner, self.objective.neighbouring
         noise = _noise_of_steps(self.budget, *given)
         return replace(noise, penalty=self.lam, start=tuple(logs.tolist()))
 
@@ -186,7 +172,7 @@ class BilevelTuningPlan(Plan):
         return {
             **self.steps.to_dict(),
             "tune_share": self.tune_share,
-            "inner": self.inner if isinstance(self.inner, str) else repr(self.inner),
+            "inner": self.inner,
             "start": self.start_alpha,
             "n_train": n - n // 2,
             "n_validation": n // 2,
@@ -225,7 +211,7 @@ def _noise_of_steps(
     budget: PrivacyBudget,
     n_steps: int,
     share: float,
-    inner: PrivateSolver,
+    inner: str,
     neighbouring: Neighbouring,
 ) -> BilevelPlan:
     """Steps with their noise, but without the penalty and the start, which do not change it."""

@@ -8,5 +8,3 @@ has what the choices gave.
 BILEVEL_STEP, BILEVEL_DECAY = 1.0, 0.8
 #: Number of steps, and c of the penalised problem: a large one has less bias and more noise.
 N_STEPS, BILEVEL_PENALTY = 8, 0.1
-#: Steps and sampling rate of localised gradient descent.
-BATCH_STEPS, SAMPLING_RATE = 50, 0.1
