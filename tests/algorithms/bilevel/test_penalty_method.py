@@ -100,6 +100,8 @@ def test_share_in_three_equal_parts():
     plan = plan_bilevel(problem, BUDGET, penalty=3.0, n_steps=5, share=0.25)
     squares = 5 / np.array([plan.multiplier, plan.outer_multiplier]) ** 2
     np.testing.assert_allclose(squares, 0.25 / 3 * gaussian_mu(1.0, 1e-6) ** 2)
+    half = gaussian_epsilon(1e-6, 0.5 * gaussian_mu(1.0, 1e-6))  # all three are paid for
+    assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(half, rel=1e-6)
 
 
 @pytest.mark.slow
