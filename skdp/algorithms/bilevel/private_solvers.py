@@ -89,30 +89,26 @@ class OutputPerturbation(PrivateSolver):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalizedGradientDescent(PrivateSolver):
-    """Localised noisy gradient descent: see :func:`skdp.algorithms.plan_localized_gd`."""
+    """A round of noisy gradient descent: see :func:`skdp.algorithms.plan_localized_gd`."""
 
     n_steps: int = 50
-    n_rounds: int = 1
     sampling_rate: float = 1.0
 
     def __post_init__(self) -> None:
         check_count("n_steps", self.n_steps)
-        check_count("n_rounds", self.n_rounds)
         check_real("sampling_rate", self.sampling_rate, 1e-12, 1.0)
 
     def _options(self, multiplier: float) -> dict[str, Any]:
         """Steps and the noise of each, so that all of them cost ``GaussianEvent(multiplier)``."""
         return {
-            "n_rounds": self.n_rounds,
             "n_steps": self.n_steps,
             "sampling_rate": self.sampling_rate,
-            "noise_multiplier": multiplier * math.sqrt(self.n_steps * self.n_rounds),
+            "noise_multiplier": multiplier * math.sqrt(self.n_steps),
         }
 
     def event(self, multiplier: float, count: int, neighbouring: Neighbouring) -> PrivacyEvent:
-        steps = self.n_steps * self.n_rounds
-        noise = multiplier * math.sqrt(steps)
-        each = SampledGaussianMechanism(1.0, noise, self.sampling_rate, steps)
+        noise = multiplier * math.sqrt(self.n_steps)
+        each = SampledGaussianMechanism(1.0, noise, self.sampling_rate, self.n_steps)
         return RepeatedEvent(each.event(neighbouring), count)
 
     def release(
