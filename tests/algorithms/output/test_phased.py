@@ -9,7 +9,7 @@ from plain_noise import seeded
 from scipy.optimize import minimize
 
 from skdp.algorithms import Run
-from skdp.algorithms.output.phased import plan_phased_output_perturbation
+from skdp.algorithms.output.phased import phased_candidate, plan_phased_output_perturbation
 from skdp.algorithms.output.published import zhang_minimisation_noise, zhang_schedule
 from skdp.linear_model import DPRidge
 from skdp.privacy import PrivacyBudget
@@ -89,6 +89,14 @@ def test_plans(loss, calibration):
                 plan.releases[0].event.noise_multiplier, rel=1e-12
             )
         json.dumps(plan.to_dict())
+
+
+def test_the_plan_is_that_of_the_bound_that_is_compared():
+    objective = Objective(EmpiricalRisk(LogisticLoss()), Design(1.0, 4, 10**5), coef_norm=2.0)
+    bound, make = phased_candidate(objective, PrivacyBudget(1.0))
+    plan = make()
+    assert len(plan.phases) > 1
+    assert plan.bound() == pytest.approx(bound, rel=1e-6)
 
 
 def test_printed_schedule_and_noise():

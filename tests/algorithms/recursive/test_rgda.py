@@ -135,6 +135,8 @@ def test_one_record_moves_sums_by_no_more_than_the_clip(factor, is_increment):
     kind = "increment" if is_increment else "refresh"
     query = NoisyGradientOracle(base, planned, seeded()).query(kind)
     assert query.clip("joint", point, anchor) > 0.1
+    far = np.full(3, -1e9), np.zeros(3)
+    assert query.clip("joint", point, far) == clip
 
 
 def test_every_coordinate_of_a_release_has_noise_of_its_own():
