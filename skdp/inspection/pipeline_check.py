@@ -16,14 +16,23 @@ from skdp._runtime import without_warnings
 from skdp.preprocessing.ranges import ranges_per_feature
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.pipeline_steps import learning_steps, parts
-from skdp.tabular import TableEncoder, check_columns
+from skdp.tabular import Number, TableEncoder, check_columns
+from skdp.tabular.frames import Table
 from skdp.tabular.table_model import TabularModel
 
-#: A column is mostly clipped if more than this part of its values is.
+#: Rows are mostly shortened if more than this part of them is.
 _MOSTLY = 0.5
-#: Units look wrong where the middle 90 % of the values cover less of a range, or values exceed it
-#: by a larger factor.
+#: Units look wrong where norms are a smaller part of the declared one, or exceed it by a larger
+#: factor.
 _NARROW, _FAR = 0.02, 10.0
+#: Meta-estimators that give their members other targets: transformed, encoded, or of one class.
+_OTHER_TARGETS = {
+    "TransformedTargetRegressor",
+    "OneVsRestClassifier",
+    "VotingClassifier",
+    "BaggingClassifier",
+    "StackingClassifier",
+}
 _SHOWN = 5
 
 
@@ -116,7 +125,7 @@ def check_pipeline(pipeline: Any, X: Any = None, y: Any = None) -> PipelineCheck
     >>> scaler = skdp.BoundedScaler(ranges=[(0, 3)])
     >>> check = check_pipeline(make_pipeline(scaler, model), [[1700.0], [1850.0]], [0.3, 0.6])
     >>> [(each.part, each.kind) for each in check.findings]
-    [('boundedscaler', 'units'), ('boundedscaler', 'constant'), ('dpridge', 'constant')]
+    [('boundedscaler', 'clipped'), ('boundedscaler', 'constant'), ('dpridge', 'constant')]
     """
     if not hasattr(pipeline, "get_params") or isinstance(pipeline, type):
         raise InvalidTypeError(f"pipeline must be an estimator, got {type(pipeline).__name__}.")
@@ -144,57 +153,10 @@ def _look(step: Any, X: Any, y: Any, path: tuple[str, ...], findings: list[Findi
         where = ".".join(path)
         findings.extend(Finding(where, *each) for each in _of_step(step, X, y))
         if not isinstance(step, AccountedMixin):
-            try:
-                members = list(_members(step, X, y))
-            except Exception as error:
-                text = f"a transform of the target fails: {type(error).__name__}: {error}"
-                findings.append(Finding(where, "error", text))
-                return
-            for name, part, rows, targets in members:
-                _look(part, rows, targets, (*path, name), findings)
-
-
-def _members(step: Any, X: Any, y: Any) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield the members of a meta-estimator, each with the rows and targets that it gets."""
-    kinds = {kind.__name__ for kind in type(step).__mro__}
-    y = None if y is None else np.asarray(y)
-    for name, part in parts(step):
-        if y is None:
-            yield name, part, X, y
-        elif "TransformedTargetRegressor" in kinds:
-            yield (
-                (name, part, X, _transformed(step, y))
-                if name == "regressor"
-                else (name, part, y.reshape(len(y), -1), None)
-            )
-        elif y.ndim == 2 and kinds & {"MultiOutputClassifier", "MultiOutputRegressor"}:
-            yield from ((name, part, X, column) for column in y.T)
-        elif y.ndim == 2 and kinds & {"ClassifierChain", "RegressorChain"}:
-            given = step.order
-            order = range(y.shape[1]) if given is None or isinstance(given, str) else given
-            rows = X.to_numpy() if hasattr(X, "to_numpy") else X
-            stack = sp.hstack if sp.issparse(rows) else np.hstack
-            for k, j in enumerate(order):
-                earlier = y[:, list(order[:k])]
-                yield name, part, stack([rows, earlier]) if k else X, y[:, j]
-        elif "OneVsRestClassifier" in kinds:
-            yield name, part, X, (y == np.unique(y)[-1]).astype(int)
-        elif kinds & {"VotingClassifier", "BaggingClassifier", "StackingClassifier"}:
-            yield name, part, X, np.unique(y, return_inverse=True)[1]  # they encode the labels
-        else:
-            yield name, part, X, y
-
-
-def _transformed(step: Any, y: np.ndarray) -> Any:
-    """Transform a target as TransformedTargetRegressor does; None if that would cost budget."""
-    column = y.reshape(len(y), -1)
-    if step.transformer is not None:
-        if _is_private(step.transformer):
-            return None
-        out = clone(step.transformer).fit_transform(column)
-    else:
-        out = column if step.func is None else step.func(column)
-    return np.asarray(out).reshape(y.shape)
+            y = None if {kind.__name__ for kind in type(step).__mro__} & _OTHER_TARGETS else y
+            for name, part in parts(step):
+                if name != "transformer":  # of targets
+                    _look(part, X, y, (*path, name), findings)
 
 
 def _look_along(steps: Any, X: Any, y: Any, path: tuple[str, ...], findings: list[Finding]) -> None:
@@ -236,15 +198,10 @@ def _selected(X: Any, columns: Any = None) -> Any:
 
 def _columns(X: Any) -> Iterator[tuple[str, np.ndarray]]:
     """Yield how to call a column, and its values."""
-    names = list(getattr(X, "columns", ()))
-    for j in range(X.shape[1]):
-        if sp.issparse(X):
-            values = X[:, [j]].toarray().ravel()
-        elif hasattr(X, "iloc"):
-            values = X.iloc[:, j].to_numpy()
-        else:
-            values = X[names[j]].to_numpy() if names else X[:, j]
-        yield (repr(names[j]) if names else str(j)), np.asarray(values)
+    table = Table(X)
+    for j in range(table.n_columns):
+        values = X[:, [j]].toarray().ravel() if sp.issparse(X) else table.column(j)
+        yield (str(j) if table.names is None else repr(table.names[j])), values
 
 
 _Found = Iterator[tuple[str, str]]
@@ -265,11 +222,11 @@ def _of_step(step: Any, X: Any, y: Any) -> _Found:
         yield from _of_ranges(step.ranges, X)
     if getattr(step, "data_norm", None) is not None:
         yield from _of_rows(float(step.data_norm), X)
-    if y is None:
-        return
     y = np.asarray(y)
+    if y.ndim != 1:  # none, or several targets, of which each goes to another member
+        return
     if getattr(step, "target_range", None) is not None:
-        yield from _of_range("y", y, *step.target_range)
+        yield from _of_range("y", y, step.target_range)
     if getattr(step, "classes", None) is not None:
         yield from _of_values("y", "classes", step.classes, y, "labels")
 
@@ -283,37 +240,14 @@ def _of_ranges(ranges: Any, X: Any) -> _Found:
     except ValueError as error:
         yield "error", str(error)
         return
-    for (name, values), (low, high) in zip(_columns(X), pairs, strict=True):
-        yield from _of_range(f"column {name}", values, low, high)
+    for (name, values), pair in zip(_columns(X), pairs, strict=True):
+        yield from _of_range(f"column {name}", values, pair)
 
 
-def _of_range(name: str, values: np.ndarray, low: float, high: float) -> _Found:
-    try:
-        values = values.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        yield "not numeric", f"{name} is not numeric ({values.dtype})"
-        return
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        yield "constant", f"{name} has no value that is finite"
-        return
-    range_ = f"the declared range ({low:g}, {high:g})"
-    outside = float(((values < low) | (values > high)).mean())
-    kept = np.clip(values, low, high)
-    size = float(np.median(np.abs(values)))
-    if outside > _MOSTLY:
-        text = f"{outside:.0%} of the values of {name} are clipped to {range_}"
-        if size > _FAR * max(abs(low), abs(high)):
-            yield "units", f"{text}; they are about {size:.3g}: other units?"
-        else:
-            yield "clipped", text
-    first, last = np.quantile(kept, [0.05, 0.95])
-    if kept.min() == kept.max():
-        yield "constant", f"{name} is constant{' after clipping' if outside else ''}"
-    elif outside <= _MOSTLY and last - first < _NARROW * (high - low):
-        part = (last - first) / (high - low)
-        text = f"the middle 90 % of {name} cover {part:.2%} of {range_}: other units?"
-        yield "units", text
+def _of_range(name: str, values: np.ndarray, pair: Any) -> _Found:
+    declared = [Number(*map(float, pair), missing=True)]
+    for row in check_columns(values.reshape(-1, 1), declared).rows:
+        yield row.kind, f"{name}: {row.text}"
 
 
 def _of_rows(data_norm: float, X: Any) -> _Found:
@@ -341,18 +275,15 @@ def _of_rows(data_norm: float, X: Any) -> _Found:
 
 
 def _of_categories(categories: Any, X: Any) -> _Found:
-    names = list(getattr(X, "columns", ()))
-    if hasattr(categories, "keys"):
-        pairs = [(name, categories[name]) for name in names if name in categories]
-        columns = dict(zip(names, (values for _, values in _columns(X)), strict=True))
-        for name, declared in pairs:
-            yield from _of_values(f"column {name!r}", "categories", declared, columns[name])
-        return
-    if len(categories) != X.shape[1]:
-        yield "error", f"categories are declared for {len(categories)} of {X.shape[1]} columns"
-        return
-    for (name, values), declared in zip(_columns(X), categories, strict=True):
-        yield from _of_values(f"column {name}", "categories", declared, values)
+    names = list(getattr(X, "columns", range(X.shape[1])))
+    if not hasattr(categories, "keys"):
+        if len(categories) != len(names):
+            yield "error", f"categories are declared for {len(categories)} of {len(names)} columns"
+            return
+        categories = dict(zip(names, categories, strict=True))
+    for name, (shown, values) in zip(names, _columns(X), strict=True):
+        if name in categories:
+            yield from _of_values(f"column {shown}", "categories", categories[name], values)
 
 
 def _of_values(
