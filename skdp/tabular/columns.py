@@ -77,12 +77,6 @@ class Declaration:
     def is_read(self, values: np.ndarray) -> np.ndarray:
         """Whether each value has a meaning under this declaration."""
 
-    def check_readable(self, values: np.ndarray, where: str, *, in_fit: bool) -> None:
-        """Raise ValueError if no value of a whole column is read, though some are there.
-
-        After a fit only if no value of the type of the column (bool, number, date) could be.
-        """
-
     def _refuse_lost(self, values: np.ndarray, where: str) -> None:
         """Raise ValueError where some values have no meaning and may not be missing.
 
@@ -260,26 +254,6 @@ class Category(Declaration):
     def is_read(self, values: np.ndarray) -> np.ndarray:
         return level_codes(values, self.values) >= 0
 
-    def check_readable(self, values: np.ndarray, where: str, *, in_fit: bool) -> None:
-        present = present_values(values, keeps_blank=True)
-        if self.other or not len(present) or self.is_read(present).any():
-            return
-        if not in_fit and self._may_hold(present.dtype.kind):
-            return
-        hint = ""
-        if len(self.values) == 2 and all(is_real(value) for value in self.values):
-            hint = f" A range of numbers is a pair: ({self.values[0]!r}, {self.values[1]!r})."
-        raise ValueError(f"{where} has no value that is one of the declared categories.{hint}")
-
-    def _may_hold(self, kind: str) -> bool:
-        """Whether a value of one of numpy's kinds could be a category."""
-        declared = objects(self.values)
-        if kind == "b":
-            return bool((level_codes(np.array([False, True]), self.values) >= 0).any())
-        if kind in "iuf":
-            return bool((~np.isnan(numbers_of(declared))).any())
-        return kind != "M" or bool((~np.isnat(dates_of(declared))).any())
-
 
 @dataclass(frozen=True)
 class Flag(Category):
@@ -312,9 +286,6 @@ class Flag(Category):
 
     def is_read(self, values: np.ndarray) -> np.ndarray:
         return super().is_read(_of_flags(values))
-
-    def check_readable(self, values: np.ndarray, where: str, *, in_fit: bool) -> None:
-        """Leave errors to :meth:`read`, which refuses every other value."""
 
 
 @dataclass(frozen=True)

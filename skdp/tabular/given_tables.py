@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._estimator import staged
 from skdp._sources import LabelCodes, number_of_units
 from skdp._units import person_codes, refuse_id_features
 from skdp.algorithms.statistics.columns import Columns
@@ -61,19 +60,13 @@ class TableInMemory:
     def is_of_persons(self) -> bool:
         return self.persons is not None
 
-    def fitted(self, encoder: TableEncoder) -> None:
-        """Fit an encoder."""
-        encoder._fit_table(self.first)
-
     def encoded(self, encoder: TableEncoder) -> Any:
-        """Fit an encoder and return the features of the rows."""
-        encoder._fit_table(self.first)
-        return encoder._encode(self.first, in_fit=True)
+        """Return the features of the rows."""
+        return encoder._encode(self.first)
 
     def blank(self, encoder: TableEncoder) -> Any:
         """Read all values, for errors, and return rows of as many features without any."""
-        encoder._fit_table(self.first)
-        for _ in encoder._read(self.first, in_fit=True):
+        for _ in encoder._read(self.first):
             pass
         return sp.csr_matrix((self.first.n_rows, encoder.row_features.n_features))
 
@@ -113,23 +106,15 @@ class TableInChunks:
         first = next((k for k, size in enumerate(self.sizes) if size), 0)
         return self.source.read(first).user_ids is not None
 
-    def fitted(self, encoder: TableEncoder) -> None:
-        least = int(not self.model._may_be_empty)
-        with staged(encoder) as fitted:
-            rows = first_rows(self.source, not least)
-            fitted._fit_table(table_of(fitted, rows, reset=True, least=least))
-
     def _mapped(self, transformer: Any) -> RecordSource:
         rows = self.source.map(transformer)
         rows.chunk_sizes = self.sizes
         return rows
 
     def encoded(self, encoder: TableEncoder) -> RecordSource:
-        self.fitted(encoder)
         return self._mapped(encoder)
 
     def blank(self, encoder: TableEncoder) -> RecordSource:
-        self.fitted(encoder)
         return self._mapped(_Blank(encoder))
 
     @contextmanager

@@ -10,9 +10,20 @@ import numpy as np
 
 from skdp._checks import InvalidTypeError, shown
 from skdp.preprocessing.ranges import hint_of_ends
-from skdp.tabular.columns import Category, Declaration, Flag, Number, Part, Text, is_real
+from skdp.tabular.columns import (
+    Category,
+    Declaration,
+    Flag,
+    Number,
+    Part,
+    Text,
+    is_real,
+    present_values,
+)
 from skdp.tabular.frames import Table
 
+#: Values that are looked at before all others.
+_PEEKED = 64
 _EXPECTED = "(low, high), a list of categories, bool, Number, Category, Flag, Date or Text"
 
 
@@ -65,11 +76,6 @@ class Column(NamedTuple):
     name: Any
     position: int
     declaration: Declaration
-
-    @property
-    def where(self) -> str:
-        """The column, for messages."""
-        return f"Column {self.name!r}"
 
 
 def is_by_name(columns: Any) -> bool:
@@ -203,6 +209,23 @@ def _matched_by_name(columns: Any, table: Table, columns_left: str) -> tuple[Col
         )
     found = (Column(n, position[n], as_declaration(columns[n], f"Column {n!r}")) for n in columns)
     return tuple(found)
+
+
+def check_levels(columns: Sequence[Column], table: Table) -> None:
+    """Refuse whole columns of categories that hold values, and none of the declared ones."""
+    for name, at, declared in columns:
+        if type(declared) is not Category or declared.other:
+            continue
+        if declared.is_read(table.column(at, slice(_PEEKED))).any():
+            continue
+        present = present_values(table.column(at), keeps_blank=True)
+        if len(present) and not declared.is_read(present).any():
+            hint = ""
+            if len(declared.values) == 2 and all(is_real(value) for value in declared.values):
+                hint = f" A range of numbers is a pair: {declared.values}."
+            raise ValueError(
+                f"Column {name!r} has no value that is one of the declared categories.{hint}"
+            )
 
 
 def closest(name: Any, names: Sequence[Any]) -> str:

@@ -20,6 +20,7 @@ from skdp.tabular.frames import Table, is_frame
 from skdp.tabular.matching import (
     Column,
     are_numbers,
+    check_levels,
     is_by_name,
     is_for_all,
     matched,
@@ -30,8 +31,8 @@ from skdp.tabular.matching import (
 from skdp.tabular.rank_maps import ColumnMaps
 from skdp.tabular.row_features import RowFeatures
 
-#: Rows that are read at once, and those that a fit looks at first.
-_SLAB, _PEEKED = 2**12, 64
+#: Rows that are read at once.
+_SLAB = 2**12
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -127,12 +128,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             If a parameter is invalid, or if the declarations do not fit X.
         """
-        in_memory = as_source(X) is None  # the first rows of a source need not be like the others
         with staged(self) as encoder:
             table = table_of(encoder, first_rows(X), reset=True)
             encoder._fit_table(table)
-            for _ in encoder._read(table, in_fit=in_memory):
+            for _ in encoder._read(table):
                 pass
+            if as_source(X) is None:  # the first rows of a source need not be like the others
+                check_levels(encoder._columns(table), table)
         return self
 
     def _fit_table(self, table: Table) -> None:
@@ -174,20 +176,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._encode(table_of(self, X, reset=False))
 
-    def _encode(self, table: Table, *, in_fit: bool = False) -> Any:
+    def _encode(self, table: Table) -> Any:
         """Compute the features of a validated table."""
         features = self.row_features
         if features.is_sparse:
-            return sp.vstack(list(self._slabs(table, in_fit=in_fit)), format="csr")
+            return sp.vstack(list(self._slabs(table)), format="csr")
         out = np.empty((table.n_rows, features.n_features))
-        for rows, values in self._read(table, in_fit=in_fit):
+        for rows, values in self._read(table):
             features.dense(values, out[rows])
         return out
 
-    def _slabs(self, table: Table, *, in_fit: bool = False) -> Iterator[Any]:
+    def _slabs(self, table: Table) -> Iterator[Any]:
         """Yield the features of some rows after the other."""
         features = self.row_features
-        for rows, values in self._read(table, in_fit=in_fit):
+        for rows, values in self._read(table):
             if features.is_sparse:
                 yield features.sparse(values)
             else:
@@ -196,12 +198,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 yield out
 
     def _read(
-        self, table: Table, *, in_fit: bool = False, only: Container[Any] | None = None
+        self, table: Table, only: Container[Any] | None = None
     ) -> Iterator[tuple[slice, list[Any]]]:
         """Read some rows after the other: for each part of the columns, or of some, one array.
 
-        Columns with values that declarations do not allow are refused, all by name. So are those
-        without any declared category in a fit, and later those of a type that can hold none.
+        Columns with values that declarations do not allow are refused, all by name.
         """
         columns = [each for each in self._columns(table) if only is None or each.name in only]
         for start in range(0, max(table.n_rows, 1), _SLAB):
@@ -210,11 +211,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             wrong = []
             for column in columns:
                 try:
-                    found, declared = table.column(column.position, rows), column.declaration
-                    if not start and len(found) and not declared.is_read(found[:_PEEKED]).any():
-                        whole = table.column(column.position)
-                        declared.check_readable(whole, column.where, in_fit=in_fit)
-                    values += declared.read(found, column.where)
+                    found = table.column(column.position, rows)
+                    values += column.declaration.read(found, f"Column {column.name!r}")
                 except ValueError as error:
                     wrong.append(str(error))
             if wrong:

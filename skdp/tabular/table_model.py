@@ -39,6 +39,7 @@ from skdp.tabular.given_tables import Bins, TableInChunks, TableInMemory
 from skdp.tabular.matching import (
     as_declaration,
     categories_of_frame,
+    check_levels,
     declarations,
     is_by_name,
     matched,
@@ -179,6 +180,8 @@ class TabularModel(PrivateEstimator):
         its warnings are those of the fit.
         """
         found = matched(self.columns, table.first, self.columns_left)
+        if isinstance(table, TableInMemory):
+            check_levels(found, table.first)
         self._own_types = tuple(categories_of_frame(self.columns, found, table.first))
         schema = {column.name: column.declaration for column in found}
         limits, maps = self._planned_histograms(schema, table.n_units, table.is_of_persons)
@@ -186,7 +189,7 @@ class TabularModel(PrivateEstimator):
         searched = without_limits(schema)
         searched = {name: replace(SCALE, missing=each.missing) for name, each in searched.items()}
         schema |= searched
-        self._set_encoder(schema, table.n_units, bool(searched))
+        self._set_encoder(schema, table, bool(searched))
         self._histograms = tuple(release for plan in plans for release in plan.releases)
         self.column_maps_, self.columns_dropped_ = {}, ()
         if not plans:
@@ -204,8 +207,7 @@ class TabularModel(PrivateEstimator):
             deviation = float(limits.deviations[0])
             for name, found_ in zip(searched, counts, strict=True):
                 schema[name] = found_limits(found_, deviation, searched[name])
-            self._set_encoder(schema, table.n_units, True)
-            table.fitted(self.encoder_)
+            self._set_encoder(schema, table, True)
         released, rarer = None, None
         if maps is not None:
             numbers = self.encoder_.row_features.numbers
@@ -220,7 +222,7 @@ class TabularModel(PrivateEstimator):
             self.column_maps_ = {names[k]: each for k, each in released.values.items()}
             self.columns_dropped_ = tuple(names[k] for k in sorted(released.constant))
             rarer = None if labels is None else rarer_class(counts[-1], len(labels.classes))
-        self._set_encoder(schema, table.n_units, bool(searched), released, rarer)
+        self._set_encoder(schema, table, bool(searched), released, rarer)
         yield linear, table.arguments(table.encoded(self.encoder_)), _paid_for(mu, relation)
 
     def _counts(
@@ -280,17 +282,17 @@ class TabularModel(PrivateEstimator):
     def _set_encoder(
         self,
         schema: dict[Any, Declaration],
-        n_units: int,
+        table: TableInMemory | TableInChunks,
         is_changed: bool,
         maps: ColumnMaps | None = None,
         rarer: float | None = None,
     ) -> None:
-        """Set the plan of the features and the encoder, which is still to be fitted.
+        """Set the plan of the features and the encoder.
 
         Its declarations are those of the model unless limits were found.
         """
         columns = schema if is_by_name(self.columns) else [*schema.values()]
-        self.feature_plan_ = self._planned_features(schema, n_units, maps, rarer)
+        self.feature_plan_ = self._planned_features(schema, table.n_units, maps, rarer)
         self.encoder_ = TableEncoder(
             columns if is_changed else self.columns,
             features=self.feature_plan_,
@@ -298,6 +300,10 @@ class TabularModel(PrivateEstimator):
             columns_left=self.columns_left,
             maps=maps,
         )
+        self.encoder_._fit_table(table.first)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(self.encoder_, name, getattr(self, name))
 
     def _report(self, report: PrivacyReport) -> PrivacyReport:
         """Add the features to the report of the linear model."""

@@ -8,7 +8,6 @@ import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 
@@ -312,34 +311,6 @@ def test_errors_name_the_column_and_no_value(columns, change, message):
     assert not hasattr(encoder, "schema_")
     values = {"clerk", "cook", "judge", "lawyer", "good wine", "2016"}
     assert not any(value in str(refused.value) for value in values)
-
-
-@pytest.mark.parametrize(
-    ("categories", "values", "is_refused"),
-    [
-        (["no", "yes"], [True, False], True),
-        (["no", "yes"], [0, 1], True),
-        (["no", "yes"], np.array(["2020-01-01"], dtype="M8[ns]"), True),
-        (["no", "yes"], ["No", "Yes"], False),
-        (["no", "yes"], np.array([True, 7], dtype=object), False),
-        (["no", "yes"], [np.nan, np.nan], False),
-        (["true", "no"], [False, False], False),
-        (["007", "x"], [8, 9], False),
-        (["2020-01-01"], np.array(["2021-01-01"], dtype="M8[s]"), False),
-    ],
-)
-def test_types_that_hold_no_category_are_refused_after_the_fit(categories, values, is_refused):
-    """Values that are unknown, in a column of a type that could hold others, have no feature."""
-    X = pd.DataFrame({"x": Category(categories, missing=True).values})
-    encoder = TableEncoder({"x": Category(categories, missing=True)}).fit(X)
-    rows = pd.DataFrame({"x": values})
-    if is_refused:
-        frames = [rows, pl.DataFrame({"x": np.array(values)}), pa.table(rows)]
-        for each in frames[: 2 if rows["x"].dtype.kind == "M" else 3]:  # arrow's are objects
-            with pytest.raises(ValueError, match="'x' has no value that is one of the declared"):
-                encoder.transform(each)
-    else:
-        assert encoder.transform(rows).shape[0] == len(values)
 
 
 def test_all_columns_at_fault_are_named_at_once():
