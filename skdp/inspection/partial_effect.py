@@ -305,7 +305,7 @@ def _name(effects: TableEffects, at: tuple[int, ...]) -> Any:
 
 def _partial_effect(effects: TableEffects, at: tuple[int, ...]) -> PartialEffect:
     """Return an effect on its grid; a missing value stands apart."""
-    grids = [effects.states(k).labels for k in at]
+    grids = [effects.labels[k] for k in at]
     sizes = [len(grid) for grid in grids]
     name = _name(effects, at)
     if len(at) == 2:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,14 +15,6 @@ import scipy.sparse as sp
 from skdp.tabular.columns import Date, Declaration, Number
 from skdp.tabular.feature_plan import NUMBER_WEIGHT
 from skdp.tabular.row_features import RowFeatures
-
-
-class States(NamedTuple):
-    """Values of a part on its grid, as read and in its own units; missing does not count."""
-
-    read: np.ndarray
-    labels: np.ndarray
-    is_counted: np.ndarray
 
 
 class TableEffects:
@@ -47,11 +39,13 @@ class TableEffects:
             for each in schema.values()
             for part in each.expand("")
         ]
-        self._states = [self.states(k) for k in range(len(self.parts))]
-        self._grids = [self._encoded(k, each.read) for k, each in enumerate(self._states)]
+        grids = [self._grid(k) for k in range(len(self.parts))]
+        #: Values of each part on its grid, as read, and in its own units but for a missing one.
+        self.reads, self.labels = ([each[i] for each in grids] for i in (0, 1))
+        self._grids = [self._encoded(k) for k in range(len(self.parts))]
         self._means = [
-            phi[states.is_counted].sum(axis=0) / max(states.is_counted.sum(), 1)
-            for (_, phi), states in zip(self._grids, self._states, strict=True)
+            phi[: len(labels)].sum(axis=0) / max(len(labels), 1)
+            for (_, phi), labels in zip(self._grids, self.labels, strict=True)
         ]
         self._set(coef)
 
@@ -67,8 +61,8 @@ class TableEffects:
         other._set(coef)
         return other
 
-    def states(self, k: int) -> States:
-        """Return the grid of a part: its range in equal steps, or its levels; then missing."""
+    def _grid(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the grid of a part, its range in equal steps or its levels, and its labels."""
         part, declared = self.parts[k], self._declared[k]
         read: Any = np.zeros(0)
         labels: Any = np.zeros(0)
@@ -82,33 +76,34 @@ class TableEffects:
         elif part.kind == "levels":
             labels = np.array(part.labels[: len(part.labels) - part.has_missing])
             read = np.arange(len(part.labels))
-        return States(read, labels, np.arange(len(read)) < len(read) - part.has_missing)
+        return read, labels
 
-    def effect(self, k: int, read: np.ndarray | None = None) -> np.ndarray:
-        """Return the effect of a part for some of its values; None: on its grid."""
-        return self._uncentered(k, read) - self._level(k)
+    def effect(self, k: int) -> np.ndarray:
+        """Return the effect of a part on its grid: its own, and the mean effects of its pairs."""
+        rows, phi = self._grids[k]
+        total = rows @ self._coef[self._features_of(k)]
+        if self._pairs.any():
+            total += 0.5 * ((phi @ self._block(k, k)) * phi).sum(axis=1)
+            for j in range(len(self.parts)):
+                if j != k:
+                    total += phi @ (self._block(k, j) @ self._means[j])
+        n = len(self.labels[k])
+        return np.asarray(total - float(total[:n].sum()) / max(n, 1))
 
-    def pair_effect(
-        self, i: int, j: int, reads: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> np.ndarray:
-        """Return the effect of two parts, on both grids or for each of some pairs of values."""
-        one, other = (
-            (self._grids[k] if reads is None else self._encoded(k, reads[at]))[1] - self._means[k]
-            for at, k in enumerate((i, j))
-        )
-        weighted = one @ self._block(i, j)
-        return weighted @ other.T if reads is None else (weighted * other).sum(axis=1)
+    def pair_effect(self, i: int, j: int) -> np.ndarray:
+        """Return the effect of two parts on both grids."""
+        one, other = (self._grids[k][1] - self._means[k] for k in (i, j))
+        return np.asarray(one @ self._block(i, j) @ other.T)
 
     def root_mean_squares(self) -> dict[tuple[int, ...], float]:
         """Return the root mean square of each effect over the public grid; 0 of texts."""
         found: dict[tuple[int, ...], float] = {}
-        for k, states in enumerate(self._states):
-            values = self.effect(k)[states.is_counted]
+        for k, labels in enumerate(self.labels):
+            values = self.effect(k)[: len(labels)]
             found[(k,)] = float(np.sqrt(np.mean(values**2))) if len(values) else 0.0
         for i, j in combinations(range(len(self.parts)), 2):
             if self._block(i, j).any():
-                values = self.pair_effect(i, j)
-                values = values[self._states[i].is_counted][:, self._states[j].is_counted]
+                values = self.pair_effect(i, j)[: len(self.labels[i]), : len(self.labels[j])]
                 found[(i, j)] = float(np.sqrt(np.mean(values**2)))
         return found
 
@@ -135,30 +130,25 @@ class TableEffects:
     def _block(self, i: int, j: int) -> np.ndarray:
         return self._pairs[np.ix_(self.features.phi_of(i), self.features.phi_of(j))]
 
-    def _rows_of(self, k: int, read: np.ndarray) -> list[Any]:
-        """Return rows in which the other parts have no value."""
-        n = read.shape[0]
-        rows: list[Any] = []
+    def _encoded(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the features and the entries of phi that belong to a part, on its grid."""
+        features, n = self.features, len(self.reads[k])
+        if not n:
+            return np.zeros((0, len(self._features_of(k)))), np.zeros((0, len(features.phi_of(k))))
+        rows: list[Any] = []  # in which the other parts have no value
         for i, part in enumerate(self.parts):
             if i == k:
-                rows.append(read)
+                rows.append(self.reads[k])
             elif part.kind == "levels":
                 rows.append(np.full(n, -1))
             elif part.kind == "text":
                 rows.append(sp.csr_matrix((n, part.n_features)))
             else:
                 rows.append(np.full(n, np.nan))
-        return rows
-
-    def _encoded(self, k: int, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the features and the entries of phi that belong to a part, of some values."""
-        rows, features = self._rows_of(k, read), self.features
-        if not read.shape[0]:
-            return np.zeros((0, len(self.features_of(k)))), np.zeros((0, len(features.phi_of(k))))
         phi = features.phi(rows)[:, features.phi_of(k)]
-        return features.unbounded(rows)[:, self.features_of(k)], phi
+        return features.unbounded(rows)[:, self._features_of(k)], phi
 
-    def features_of(self, k: int) -> list[int]:
+    def _features_of(self, k: int) -> list[int]:
         """Return the features of a part alone."""
         features, start = self.features, self.features.offsets[k]
         at = [*range(start, start + self.parts[k].n_features)]
@@ -166,19 +156,3 @@ class TableEffects:
             first = features.n_linear + features.numbers.index(k)
             at += range(first, features.n_linear + features.n_curves, len(features.numbers))
         return at
-
-    def _level(self, k: int) -> float:
-        """Return the mean over the grid; of texts 0."""
-        counted = self._uncentered(k)[self._states[k].is_counted]
-        return float(counted.sum()) / max(len(counted), 1)
-
-    def _uncentered(self, k: int, read: np.ndarray | None = None) -> np.ndarray:
-        """Return the effect of a part and the mean effects of its pairs, up to a constant."""
-        rows, phi = self._grids[k] if read is None else self._encoded(k, read)
-        total = rows @ self._coef[self.features_of(k)]
-        if self._pairs.any():
-            total += 0.5 * ((phi @ self._block(k, k)) * phi).sum(axis=1)
-            for j in range(len(self.parts)):
-                if j != k:
-                    total += phi @ (self._block(k, j) @ self._means[j])
-        return np.asarray(total)

@@ -14,7 +14,6 @@ from skdp import BudgetAccountant, BudgetExceededError, DPTabularClassifier, DPT
 from skdp.privacy.events import Neighbouring
 from skdp.tabular import FeaturePlan, Number, TableEncoder
 from skdp.tabular.columns import Part
-from skdp.tabular.frames import Table
 from skdp.tabular.rank_maps import (
     N_BINS,
     bins_of,
@@ -210,12 +209,13 @@ def test_a_mapped_model_is_a_sum_of_effects():
     model, X, _, columns = mapped()
     encoder = model.encoder_
     assert model.column_maps_ and model.columns_dropped_
-    _, values = next(encoder._read(Table(X[:200])))
-    rows = encoder.row_features.unbounded(values)
     effects = TableEffects(encoder.schema_, encoder.row_features, model.model_.coef_)
-    total = sum(effects.effect(k, values[k]) for k in range(3))
-    total += effects.pair_effect(0, 1, (values[0], values[1]))
-    margin = rows @ model.model_.coef_
+    at = np.random.default_rng(0).integers(100, size=(3, 200))
+    values = [effects.reads[k][at[k]] for k in range(3)]
+    total = (
+        sum(effects.effect(k)[at[k]] for k in range(3)) + effects.pair_effect(0, 1)[at[0], at[1]]
+    )
+    margin = encoder.row_features.unbounded(values) @ model.model_.coef_
     assert np.ptp(total - margin) < 1e-10 < np.ptp(margin)
     again = TableEncoder(columns, features=model.feature_plan_, maps=encoder.maps).fit(X)
     np.testing.assert_array_equal(again.transform(X[:50]), encoder.transform(X[:50]))
