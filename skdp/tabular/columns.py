@@ -7,7 +7,6 @@ A declaration is a value: it compares, hashes and prints as it was written. It i
 
 from __future__ import annotations
 
-import datetime
 import math
 import numbers
 from abc import abstractmethod
@@ -73,9 +72,9 @@ class Declaration:
     def read(self, values: np.ndarray, where: str) -> list[Any]:
         """Read values as `Table.column` returns them: one array for each part."""
 
-    @abstractmethod
     def is_read(self, values: np.ndarray) -> np.ndarray:
         """Whether each value has a meaning under this declaration."""
+        return np.ones(len(values), dtype=bool)
 
     def _refuse_lost(self, values: np.ndarray, where: str) -> None:
         """Raise ValueError where some values have no meaning and may not be missing.
@@ -404,9 +403,6 @@ class Text(Declaration):
         hashed = HashingVectorizer(n_features=self.n_features).transform(words)
         return [sp.csr_matrix(hashed)]
 
-    def is_read(self, values: np.ndarray) -> np.ndarray:
-        return np.ones(len(values), dtype=bool)
-
 
 def _of_flags(values: np.ndarray) -> np.ndarray:
     """Return values with the texts of a flag as bools."""
@@ -442,9 +438,7 @@ def is_real(value: Any) -> bool:
 
 def _day(end: Any) -> str:
     """Return an end of a range of dates as ISO 8601 text."""
-    if isinstance(end, (datetime.date, np.datetime64)):
-        end = end.isoformat() if isinstance(end, datetime.date) else str(end)
-    found = date_of(end) if isinstance(end, str) else np.datetime64("NaT")
+    found = dates_of(objects([end]))[0]
     if np.isnat(found):
         raise ValueError(
             f'An end of Date must be a date or text such as "2026-01-31", got {shown(end)}.'
@@ -461,9 +455,9 @@ def present_values(values: np.ndarray, keeps_blank: bool = False) -> np.ndarray:
     are_there = [not is_missing(value) for value in values.tolist()]
     if not keeps_blank:
         items = zip(are_there, values.tolist(), strict=True)
-        are_there = [there and not _is_blank(value) for there, value in items]
+        blank = ("", "nan")
+        are_there = [
+            there and not (isinstance(value, str) and value.strip().lower() in blank)
+            for there, value in items
+        ]
     return values[np.array(are_there, dtype=bool)]
-
-
-def _is_blank(value: Any) -> bool:
-    return isinstance(value, str) and value.strip().lower() in ("", "nan")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
 from skdp._sources import LabelCodes, number_of_units
@@ -17,6 +16,7 @@ from skdp._units import person_codes, refuse_id_features
 from skdp.algorithms.statistics.columns import Columns
 from skdp.data.collections import chunk_sizes, first_rows
 from skdp.data.sources import RecordSource
+from skdp.preprocessing import BoundedScaler
 from skdp.preprocessing.columns_of_sources import unit_columns
 from skdp.tabular.frames import Table
 from skdp.tabular.matching import matched, parts_of
@@ -125,18 +125,12 @@ class TableInChunks:
             "may_be_empty": self.model._may_be_empty,
             "last": None if labels is None else _LabelPlaces(labels),
         }
-        with unit_columns(_Columns(bins.n_bins), rows, None, name, **options) as (columns, _):
+        ranges = BoundedScaler((0.0, float(bins.n_bins)))
+        with unit_columns(ranges, rows, None, name, **options) as (columns, _):
             yield columns
 
     def arguments(self, rows: Any) -> tuple[Any, ...]:
         return rows, None
-
-
-class _Columns(BaseEstimator):
-    """Ranges of bins."""
-
-    def __init__(self, n_bins: int) -> None:
-        self.ranges = (0.0, float(n_bins))
 
 
 @dataclass(frozen=True)

@@ -90,20 +90,15 @@ class RowFeatures:
         #: Weights of products of two entries of phi.
         self.pair_weight = PAIR_WEIGHT * math.sqrt(n_parts) / self.divisor
         self.sketch_weight = SKETCH_WEIGHT / self.divisor
-        self._place_sketched()
-
-    def _place_sketched(self) -> None:
-        """Number the entries of phi: the linear block without texts, then curves of numbers."""
-        self.phi_offsets, n = [], 0
-        for part in self.parts:
-            self.phi_offsets.append(n)
-            n += part.n_features if part.kind != "text" else 0
-        self.n_phi_linear, d = n, len(self.numbers)
+        #: Entries of phi: the linear block without texts, then curves of numbers.
+        sizes = (part.n_features if part.kind != "text" else 0 for part in parts)
+        *self.phi_offsets, n = np.cumsum([0, *sizes]).tolist()
+        self.n_phi_linear = n
         self.n_phi = n + d * len(SKETCHED)
         #: Curves among the entries of phi; those that are not sketched come last.
         self.phi_curves = {**SKETCHED, **PAIRED} if self.pairs else SKETCHED
         self.n_entries = n + d * len(self.phi_curves)
-        self.sketch = PairSketch.of(self.n_phi, self.plan.n_sketch) if self.plan.n_sketch else None
+        self.sketch = PairSketch.of(self.n_phi, plan.n_sketch) if plan.n_sketch else None
 
     def phi_of(self, k: int) -> list[int]:
         """Return the entries of phi that belong to a part."""
@@ -113,10 +108,6 @@ class RowFeatures:
             i, d = self.numbers.index(k), len(self.numbers)
             found += [self.n_phi_linear + d * j + i for j in range(len(self.phi_curves))]
         return found
-
-    def paired_entries(self) -> list[tuple[int, int]]:
-        """Return the two entries of phi of each product of declared pairs."""
-        return [(a, b) for i, j in self.pairs for a in self.phi_of(i) for b in self.phi_of(j)]
 
     def _names_of(self, part: Part) -> list[str]:
         if part.kind == "levels":

@@ -6,7 +6,7 @@ Functions of released coefficients and of declarations alone: docs/theory/tabula
 from __future__ import annotations
 
 import copy
-from itertools import combinations
+from itertools import chain, combinations, product
 from typing import Any
 
 import numpy as np
@@ -123,7 +123,8 @@ class TableEffects:
             for (i, j), weight in zip(combinations(at, 2), coef, strict=True):
                 form[i, j] += weight * features.product_weight / entry
         coef = self._coef[features.n_narrow - features.n_paired : features.n_narrow]
-        for (a, b), weight in zip(features.paired_entries(), coef, strict=True):
+        entries = [product(*map(features.phi_of, pair)) for pair in features.pairs]
+        for (a, b), weight in zip(chain(*entries), coef, strict=True):
             form[a, b] += weight * features.pair_weight
         return form
 

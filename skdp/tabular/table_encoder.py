@@ -128,14 +128,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         with staged(self) as encoder:
             table = table_of(encoder, first_rows(X), reset=True)
-            encoder._fit_table(table)
+            columns = encoder._fit_table(table)
             for _ in encoder._read(table):
                 pass
             if as_source(X) is None:  # the first rows of a source need not be like the others
-                check_levels(encoder._columns(table), table)
+                check_levels(columns, table)
         return self
 
-    def _fit_table(self, table: Table) -> None:
+    def _fit_table(self, table: Table) -> tuple[Column, ...]:
         is_plan = isinstance(self.features, FeaturePlan)
         self.feature_plan_ = self.features if is_plan else FeaturePlan.fixed(self.features)
         check_option("columns_left", self.columns_left, get_args(ColumnsLeft))
@@ -151,6 +151,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     "maps must be those of an encoder_ of a model that was fitted to a table with "
                     "the same columns, or None."
                 )
+        return found
 
     @over_chunks
     def transform(self, X: Any) -> Any:
@@ -202,7 +203,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Columns with values that declarations do not allow are refused, all by name.
         """
-        columns = [each for each in self._columns(table) if only is None or each.name in only]
+        columns = matched(self.columns, table, self.columns_left)
+        columns = tuple(each for each in columns if only is None or each.name in only)
         for start in range(0, max(table.n_rows, 1), _SLAB):
             rows = slice(start, min(start + _SLAB, table.n_rows))
             values: list[Any] = []
@@ -221,12 +223,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     )
                 raise ValueError("\n".join(wrong))
             yield rows, values
-
-    def _columns(self, table: Table) -> list[Column]:
-        """Find the columns of the fit in a table; by name they may be in another order."""
-        if not is_by_name(self.columns):
-            return [Column(n, j, each) for j, (n, each) in enumerate(self.schema_.items())]
-        return list(matched(self.columns, table, self.columns_left))
 
     @property
     def row_features(self) -> RowFeatures:

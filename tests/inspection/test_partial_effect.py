@@ -2,6 +2,7 @@
 
 import functools
 from itertools import combinations
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import matplotlib.pyplot
@@ -15,6 +16,7 @@ from skdp import DPRidge, DPTabularClassifier, DPTabularRegressor
 from skdp.inspection import PartialEffectDisplay, feature_importance
 from skdp.inspection.partial_effect import _effects_of, _with_bands
 from skdp.tabular import Category, Date, FeaturePlan, Number, TableEncoder, Text
+from skdp.tabular.frames import Table
 from skdp.tabular.matching import declarations
 from skdp.tabular.rank_maps import ColumnMaps
 from skdp.tabular.table_effects import TableEffects
@@ -330,8 +332,9 @@ def test_maps_add_no_curves_to_those_that_were_checked_before_the_payment():
 def test_rows_without_a_dropped_column_reach_the_bound():
     columns, maps = {"x": (0, 1), "z": (0, 1), "job": list("abc")}, ColumnMaps({}, frozenset([0]))
     model = DPTabularRegressor(3.0, columns=columns, target_range=(-1, 1), intervals=True)
-    model._set_encoder(declarations(columns), 2000, False)
-    model._set_encoder(declarations(columns), 2000, False, maps)
     X = pd.DataFrame({"x": [0.0, 1.0, 0.5], "z": [0.0, 1.0, 0.5], "job": list("abc")})
-    norms = np.linalg.norm(np.asarray(model.encoder_.fit(X).transform(X)), axis=1)
+    given = declarations(columns), SimpleNamespace(n_units=2000, first=Table(X)), False
+    model._set_encoder(*given)
+    model._set_encoder(*given, maps)
+    norms = np.linalg.norm(np.asarray(model.encoder_.transform(X)), axis=1)
     assert norms.max() == pytest.approx(1.0)
