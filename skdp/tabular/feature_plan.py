@@ -124,12 +124,7 @@ class FeaturePlan:
 
 
 def effective_size(epsilon: float, delta: float, n_records: int, neighbouring: str) -> float:
-    """Return the number of records times the budget, ``n mu / c``.
-
-    mu is the parameter of the Gaussian mechanism with this budget (with ``delta == 0`` it is
-    epsilon, see :func:`pure_size`), and c is 2 for replaced records and 1 for added or removed
-    ones.
-    """
+    """Return ``n mu / c``, with c records that change and epsilon for mu of a pure budget."""
     budget = PrivacyBudget(epsilon, delta)
     mu = budget.epsilon if budget.is_pure else gaussian_mu(budget.epsilon, budget.delta)
     return n_records * mu / (2.0 if neighbouring == "replace_one" else 1.0)
@@ -162,11 +157,7 @@ def plan_features(
     n_records: int,
     order: Sequence[int | str] = ORDER,
 ) -> FeaturePlan:
-    """Add blocks in a fixed order while the number of features is below a bound.
-
-    A block that does not fit is left out, and later ones are tried. Public numbers alone decide:
-    `width` is that of the linear block and of declared pairs, which are always there.
-    """
+    """Add blocks that fit below a bound, in a fixed order, to a linear block of some width."""
     left = feature_bound(effective_size, n_records) - width
     frequencies, products, n_sketch = [], False, 0
     n_pairs = n_numbers * (n_numbers - 1) // 2

@@ -132,11 +132,7 @@ def refuse_without_limits(given: Mapping[Any, Declaration]) -> None:
 
 
 def paired_parts(pairs: Any, given: Mapping[Any, Declaration]) -> tuple[tuple[int, int], ...]:
-    """Return the positions of the parts that are multiplied.
-
-    Names are those of columns, or of parts of dates such as "joined_month"; columns without names
-    are named by their positions.
-    """
+    """Return the positions of the parts that are multiplied, named as in TableEncoder."""
     parts: list[Part] = []
     found: dict[Any, list[int]] = {}
     for j, (name, declared) in enumerate(given.items()):

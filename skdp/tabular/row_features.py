@@ -181,8 +181,11 @@ class RowFeatures:
         expected = len(self.parts) + words
         return self.n_features == self.n_linear and expected < _SPARSE_PART * self.n_features
 
-    def dense(self, values: Sequence[Any], out: np.ndarray) -> None:
-        """Write the features of rows to `out`, shape (n_rows, n_features)."""
+    def of_rows(self, values: Sequence[Any]) -> Any:
+        """Return the features of rows, shape (n_rows, n_features); the linear block may be CSR."""
+        if self.is_sparse:
+            return self._sparse(values)
+        out = np.empty((values[0].shape[0], self.n_features))
         for start in range(0, len(out), _CHUNK):
             rows = slice(start, start + _CHUNK)
             self._fill([each[rows] for each in values], out[rows])
@@ -190,6 +193,7 @@ class RowFeatures:
             factors = _factors(squares, self.n_features)
             long = np.flatnonzero(factors < 1.0)
             out[start + long] *= factors[long, None]
+        return out
 
     def unbounded(self, values: Sequence[Any]) -> np.ndarray:
         """Return the features of few rows before they are shortened."""
@@ -281,7 +285,7 @@ class RowFeatures:
             found[q] = 2.0 * first * found[q - 1] - found[q - 2]
         return {q: cosine * present for q, cosine in found.items()}
 
-    def sparse(self, values: Sequence[Any]) -> sp.csr_matrix:
+    def _sparse(self, values: Sequence[Any]) -> sp.csr_matrix:
         """Return the linear block of rows as CSR, without zeros."""
         blocks: list[Any] = []
         for part, read in zip(self.parts, self._mapped(values), strict=True):

@@ -182,27 +182,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return sp.vstack(list(self._slabs(table)), format="csr")
         out = np.empty((table.n_rows, features.n_features))
         for rows, values in self._read(table):
-            features.dense(values, out[rows])
+            out[rows] = features.of_rows(values)
         return out
 
     def _slabs(self, table: Table) -> Iterator[Any]:
         """Yield the features of some rows after the other."""
         features = self.row_features
-        for rows, values in self._read(table):
-            if features.is_sparse:
-                yield features.sparse(values)
-            else:
-                out = np.empty((rows.stop - rows.start, features.n_features))
-                features.dense(values, out)
-                yield out
+        for _, values in self._read(table):
+            yield features.of_rows(values)
 
     def _read(
         self, table: Table, only: Container[Any] | None = None
     ) -> Iterator[tuple[slice, list[Any]]]:
-        """Read some rows after the other: for each part of the columns, or of some, one array.
-
-        Columns with values that declarations do not allow are refused, all by name.
-        """
+        """Read some rows after the other: for each part of the columns, or of some, one array."""
         columns = matched(self.columns, table, self.columns_left)
         columns = tuple(each for each in columns if only is None or each.name in only)
         for start in range(0, max(table.n_rows, 1), _SLAB):
@@ -253,11 +245,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def table_of(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Table:
-    """Check the shape and the names of X as scikit-learn does; values are checked by column.
-
-    Declared by name, a frame may have its columns in another order than in `fit`. `least` is the
-    smallest number of rows.
-    """
+    """Check shape and names of X as scikit-learn does; by name, columns may be in any order."""
     columns = estimator.columns
     numeric = are_numbers(columns)  # declarations that are wrong are refused first
     check_kind(X)

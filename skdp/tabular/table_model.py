@@ -287,10 +287,7 @@ class TabularModel(PrivateEstimator):
         maps: ColumnMaps | None = None,
         rarer: float | None = None,
     ) -> None:
-        """Set the plan of the features and the encoder.
-
-        Its declarations are those of the model unless limits were found.
-        """
+        """Plan the features and fit the encoder, by given declarations if limits were found."""
         columns = schema if is_by_name(self.columns) else [*schema.values()]
         self.feature_plan_ = self._planned_features(schema, table.n_units, maps, rarer)
         self.encoder_ = TableEncoder(
