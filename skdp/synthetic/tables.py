@@ -6,6 +6,7 @@ No data frame library is imported: frames are taken apart and made by their own 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -197,13 +198,10 @@ class TableFormat:
         library = library_of(X)
         if library == "numpy":
             values = tuple(value for column in categories for value in column)
-            kept = _common_dtype(values) if is_list else X.dtype
-            if kept.kind == "U" and not all(isinstance(value, str) for value in values):
-                kept = np.dtype(object)
-            elif kept.kind in "SU":  # wide enough for all categories
-                # declared numbers are no categories of strings, which is refused later
-                width = max(len(v if isinstance(v, str | bytes) else str(v)) for v in values)
-                kept = np.dtype((kept.type, max(width, 1)))
+            kept = np.dtype(object) if is_list else X.dtype
+            if kept.kind in "SU":  # wide enough for all categories
+                is_text = all(isinstance(value, str | bytes) for value in values)
+                kept = np.asarray(values).dtype if is_text else np.dtype(object)
             elif kept.kind in "biufO":
                 kept = _declared_dtype(kept, values)
             return cls(library, np.ndarray, tuple(range(X.shape[1])), (kept,))
@@ -281,10 +279,13 @@ def _kind(dtype: Any) -> str:
 
 def _declared_dtype(dtype: np.dtype[Any], values: tuple[Any, ...]) -> np.dtype[Any]:
     """Return the type of numpy for a column with these categories, as near to `dtype` as can be."""
-    wanted = _common_dtype([value for value in values if not is_missing(value)])
-    if any(map(is_missing, values)):
+    present, wanted = [value for value in values if not is_missing(value)], np.dtype(object)
+    with suppress(ValueError, OverflowError):
+        if not any(isinstance(value, str | bytes) for value in present):
+            wanted = np.asarray(present).dtype
+    if len(present) < len(values):
         wanted = np.dtype({"i": float, "u": float, "f": float}.get(wanted.kind, object))
-    if not _holds(wanted, values):
+    if wanted.kind not in "biuf" or not _holds(wanted, values):
         wanted = np.dtype(object)
     same = dtype.kind == wanted.kind or {dtype.kind, wanted.kind} == {"i", "u"}
     return dtype if same and _holds(dtype, values) else wanted
@@ -298,14 +299,3 @@ def _holds(dtype: np.dtype[Any], values: tuple[Any, ...]) -> bool:
         return all(a == b or is_missing(b) for a, b in zip(cast, values, strict=True))
     except (OverflowError, TypeError, ValueError):
         return False
-
-
-def _common_dtype(values: Sequence[Any]) -> np.dtype[Any]:
-    """Return the type of an array of values; object unless all are numbers."""
-    if any(isinstance(value, str | bytes) for value in values):
-        return np.dtype(object)
-    try:
-        found = np.asarray(values)
-    except (ValueError, OverflowError):
-        return np.dtype(object)
-    return found.dtype if found.dtype.kind in "biuf" else np.dtype(object)
