@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_consistent_length
 
 from skdp._sources import LabelCodes, number_of_units
 from skdp._units import person_codes, refuse_id_features
@@ -37,11 +36,7 @@ class TableInMemory:
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, user_ids: Any, sample_weight: Any) -> TableInMemory:
         """Check the input of a fit."""
-        if y is None:
-            name = type(model).__name__
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         table = table_of(model, X, reset=True, least=int(not model._may_be_empty))
-        check_consistent_length(X, y)
         persons = None
         if user_ids is not None:
             persons = person_codes(user_ids, table.n_rows)
