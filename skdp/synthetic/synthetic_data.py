@@ -200,7 +200,6 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         order = self._check_parameters()
         given = None if isinstance(self.categories, str) else self.categories
         allow_nan = given is not None and _any_missing(given)
-        is_list = isinstance(X, (list, tuple))
         source = as_source(X, user_ids=user_ids, sample_weight=sample_weight)
         if source is not None:
             if getattr(self.method, "calibration", "") == "paper":
@@ -215,7 +214,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         else:
             refuse_floats(X, self._names)
             categories = ordered_categories(distinct_values(X))
-        self._categories, self._format = categories, TableFormat.of(X, categories, is_list)
+        self._categories, self._format = categories, TableFormat.of(X, categories)
         sizes = tuple(len(values) for values in categories)
         if order is not None and order > max(2, len(sizes)):
             raise ValueError(f"queries == {self.queries!r}, but X has {len(sizes)} columns.")

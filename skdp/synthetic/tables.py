@@ -190,15 +190,15 @@ class TableFormat:
     dtypes: tuple[Any, ...]
 
     @classmethod
-    def of(cls, X: Any, categories: Categories, is_list: bool) -> TableFormat:
-        """Take the format of a validated table; the type of lists is that of the categories.
+    def of(cls, X: Any, categories: Categories) -> TableFormat:
+        """Take the format of a validated table.
 
         Types of arrays and frames are public. They are kept where they hold all categories.
         """
         library = library_of(X)
         if library == "numpy":
             values = tuple(value for column in categories for value in column)
-            kept = np.dtype(object) if is_list else X.dtype
+            kept = X.dtype
             if kept.kind in "SU":  # wide enough for all categories
                 is_text = all(isinstance(value, str | bytes) for value in values)
                 kept = np.asarray(values).dtype if is_text else np.dtype(object)

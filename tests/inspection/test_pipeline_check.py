@@ -81,6 +81,7 @@ def test_what_fits_has_no_findings():
     )
     check = check_pipeline(make_pipeline(columns, Normalizer(), model()), FRAME, Y)
     assert check.findings == () and "no findings" in str(check)
+    assert kinds(check_pipeline(BoundedScaler((0, 1)), [[0.1], [np.nan], [0.9]])) == []
     # without records nothing about them is said
     check = check_pipeline(make_pipeline(StandardScaler(), model()))
     assert kinds(check) == [("standardscaler", "learns")]

@@ -94,6 +94,8 @@ def test_missing_values_are_a_category_if_declared(missing):
     assert model.sample(20).shape == (20, 2)
     with pytest.raises(ValueError, match="NaN"):
         DPSyntheticData(categories=[["u", "v"], ["q"]], **parameters).fit(X)
+    numbers = DPSyntheticData(categories=[[0.5, missing]], **parameters).fit([[0.5], [np.nan]])
+    assert numbers.sample(20).dtype == float
 
 
 def test_answers_and_samples_are_near_the_records():
