@@ -309,6 +309,14 @@ def test_a_type_too_narrow_for_a_category_is_not_kept(dtype):
         assert out.tolist() == [0, 1, 2**30 + 1]
 
 
+@pytest.mark.parametrize("words", [["a", "b", "long"], [b"a", b"b", b"long"]])
+def test_strings_are_wide_enough_for_all_categories(words):
+    X = np.array(words[:2] * 20)[:, None]
+    model = DPSyntheticData(categories=[words], random_state=0).fit(X)
+    out = model._format.decode(np.arange(3)[:, None], model._categories)
+    assert out.ravel().tolist() == words and out.dtype.kind == X.dtype.kind
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_floats_are_no_categories_unless_declared(kind):
     X = KINDS[kind]([0.25, 1.75] * 10)
