@@ -170,7 +170,11 @@ def test_gradients_are_those_of_the_weighted_risk():
 
 
 @pytest.mark.parametrize(
-    ("variant", "options"), [("bias_reduced", {}), ("boosted", {"n_runs": 2, "n_responses": 2})]
+    ("variant", "options"),
+    [
+        ("bias_reduced", {}),
+        pytest.param("boosted", {"n_runs": 2, "n_responses": 2}, marks=pytest.mark.slow),
+    ],
 )
 def test_variants_keep_budget_and_ball(variant, options):
     X, y, groups = data(4000, d=2)
