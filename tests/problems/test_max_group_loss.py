@@ -39,8 +39,8 @@ def random_problem(name, kind="scaled", n=50, seed=0):
 
 
 def point(problem, rng):
-    c = problem.constants
-    return problem.project(rng.normal(size=c.x.dimension), rng.dirichlet(np.ones(c.y.dimension)))
+    x, y = problem.constants.x.dimension, problem.constants.y.dimension
+    return problem.project(rng.normal(size=x), rng.dirichlet(np.ones(y)))
 
 
 def own_losses(problem, x):

@@ -98,51 +98,42 @@ def made_records(n, size, seed=0, dtype=np.float64, data_norm=1.0):
 SIZES = [(1000, 30_001), (1, 300), (7, 5001), (7, 6)]
 
 
-@pytest.mark.parametrize(("size", "n"), SIZES)
-def test_gradients_are_within_their_bound_of_exact_sums(size, n):
-    records = made_records(n, size)
-    problem = FiniteSumProblem(records, LogisticLoss(), 0.1, WholeSpace())
-    X = bounded_rows(problem)
-    for scale in (0.0, 1.0, 30.0):
-        w = scale * np.random.default_rng(1).standard_normal(4)
-        residuals = -1 / (1 + np.exp(X @ w.astype(LONG)))
-        exact = (residuals @ X) / n + LONG(0.1) * w.astype(LONG)
-        allowed = problem.gradient_rounding(w)
-        for computed in (
-            problem.gradient(w),
-            problem.value_and_gradient(w)[1],
-            problem.residuals_and_gradient(w)[1] + 0.1 * w,
-        ):
-            assert np.linalg.norm((computed - exact).astype(float)) <= allowed
+@pytest.mark.parametrize(
+    ("size", "n", "dtype", "data_norm", "kind"),
+    [  # with the norms no row is longer, and most are; moments are those of squares
+        *((*each, np.float64, 1.0, "log loss") for each in SIZES),
+        (1000, 30_001, np.float64, 1.0, "moments"), (7, 5001, np.float64, 0.7, "weighted moments"),
+        (1, 300, np.float32, 1.0, "weighted moments"), (7, 6, np.float32, 0.7, "moments"),
+    ],
+)  # fmt: skip
+def test_gradients_are_within_their_bound_of_exact_sums(size, n, dtype, data_norm, kind):
+    records = made_records(n, size, dtype=dtype, data_norm=data_norm)
+    weights = np.where(np.arange(n) % 2, 0.3, 2.0) if "weighted" in kind else np.ones(n)
+    loss = LogisticLoss() if kind == "log loss" else HalfSquaredLoss(1.0)
+    if "weighted" in kind:
+        loss = WeightedLoss(loss, 2.0, 1.15)
+        records = records.with_targets(np.column_stack([records.targets, weights]))
+    problem = FiniteSumProblem(records, loss, 0.1, WholeSpace())
+    X, computed = bounded_rows(problem), [lambda w: problem.gradient(w)]
+    if kind == "log loss":
+        computed.append(lambda w: problem.value_and_gradient(w)[1])
+        computed.append(lambda w: problem.residuals_and_gradient(w)[1] + 0.1 * w)
         assert problem.pull_back(np.ones(n)) == pytest.approx(
             [math.fsum(column.astype(float)) / n for column in X.T], rel=EPS * chain(n, size, size)
         )
-
-
-@pytest.mark.parametrize(
-    ("size", "n", "dtype", "data_norm", "weighted"),
-    [  # every pair; with the norms no row is longer, and most are
-        (1000, 30_001, np.float64, 1.0, False), (7, 5001, np.float64, 0.7, True),
-        (1, 300, np.float32, 1.0, True), (7, 6, np.float32, 0.7, False),
-    ],
-)  # fmt: skip
-def test_gradients_from_moments_are_within_the_same_bound(size, n, dtype, data_norm, weighted):
-    records = made_records(n, size, dtype=dtype, data_norm=data_norm)
-    loss, targets = HalfSquaredLoss(1.0), records.targets
-    weights = np.where(np.arange(n) % 2, 0.3, 2.0) if weighted else np.ones(n)
-    if weighted:
-        loss = WeightedLoss(loss, 2.0, 1.15)
-        records = records.with_targets(np.column_stack([targets, weights]))
-    problem = FiniteSumProblem(records, loss, 0.1, WholeSpace()).with_moments()
-    X = bounded_rows(problem)
+    else:
+        problem = problem.with_moments()
+        exact = (X.T @ (weights[:, None] * X)).astype(float) / n + 0.1 * np.eye(4)
+        np.testing.assert_allclose(problem.hessian(np.zeros(4)), exact, rtol=1e-12)
+        assert problem.with_moments() is problem
     for scale in (0.0, 1.0, 30.0):
         w = scale * np.random.default_rng(1).standard_normal(4)
-        exact = (weights * (X @ w.astype(LONG) - 1)) @ X / n + LONG(0.1) * w.astype(LONG)
-        error = np.linalg.norm((problem.gradient(w) - exact).astype(float))
-        assert error <= problem.gradient_rounding(w)
-    exact = (X.T @ (weights[:, None] * X)).astype(float) / n + 0.1 * np.eye(4)
-    np.testing.assert_allclose(problem.hessian(w), exact, rtol=1e-12)
-    assert problem.with_moments() is problem
+        margins = X @ w.astype(LONG)
+        residuals = -1 / (1 + np.exp(margins)) if kind == "log loss" else weights * (margins - 1)
+        exact = residuals @ X / n + LONG(0.1) * w.astype(LONG)
+        for gradient in computed:
+            error = np.linalg.norm((gradient(w) - exact).astype(float))
+            assert error <= problem.gradient_rounding(w)
 
 
 @pytest.mark.parametrize("loss", [HalfSquaredLoss(1.0), LogisticLoss()], ids=str)

@@ -157,3 +157,16 @@ def test_records_are_bounded_in_any_memory_layout():
     assert (norms <= 1.0 + 1e-12).all() and (norms > 0.99).all()
     for matrices in others:
         np.testing.assert_allclose(matrices, expected)
+
+
+def test_prox_is_that_of_both_blocks():
+    """The nearest feasible point to a mean of point and center: as Problem.prox minimises."""
+    domains, rng = (Box(np.full(3, -0.5), np.ones(3)), Ball(1.0)), np.random.default_rng(0)
+    problem = bilinear(domains=domains)
+    problem.center_x, problem.center_y = centers = rng.normal(size=3), rng.normal(size=2)
+    points, steps = (rng.normal(size=3), 0.3 * rng.normal(size=2)), (0.7, 0.1)
+    found = problem.prox(*points, *steps)
+    for k, alpha in enumerate((0.5, 2.0)):
+        pull = steps[k] * alpha
+        mean = (points[k] + pull * centers[k]) / (1.0 + pull)
+        np.testing.assert_allclose(found[k], domains[k].project(mean), rtol=1e-12)

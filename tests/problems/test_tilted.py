@@ -69,6 +69,15 @@ def test_smoothness_is_attained():
         assert problem.smoothness == pytest.approx(tilt + 100.0, rel=1e-6)
 
 
+def test_smoothness_holds_on_three_times_the_radius():
+    """Two records of equal loss, which is steeper there: accelerated methods may go there."""
+    X = math.sqrt(0.5) * np.array([[1.0, 1.0], [1.0, -1.0]])
+    data = Records(X, 1.0, targets=-np.ones(2))
+    problem = TiltedProblem(data, HalfSquaredLoss(1.0), 1e-9, Ball(1.0), 2.0)
+    largest = np.linalg.eigvalsh(problem.hessian(np.array([3.0, 0.0]))).max()
+    assert 0.25 * problem.smoothness < largest <= problem.smoothness
+
+
 def constants_of(loss, tilt, n, radius, feature_norm=1.0, alpha=1.0):
     design = Design(feature_norm, 2, n)
     mean = generalised_linear_constants(loss, design, alpha, radius)

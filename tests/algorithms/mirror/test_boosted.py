@@ -65,7 +65,7 @@ def test_no_record_is_read_by_two_parts(response):
 @pytest.mark.parametrize("response", ["mirror_descent", "frank_wolfe"])
 def test_best_responses_are_those_of_their_block(response):
     """Rows cost x' A y for the column that was drawn: the responses to it are the best ones."""
-    A, n = np.array([[0.0, 1.0], [2.0, 3.0]]), 4000
+    A, n = np.array([[0.0, 1.0], [2.0, 3.0]]), 2000
 
     def derivative(points, batch):
         m, (x, y) = len(np.arange(n)[batch]), points
@@ -78,7 +78,7 @@ def test_best_responses_are_those_of_their_block(response):
     )  # fmt: skip
     for free, fixed, best in ((0, 1, 0), (1, 0, 1)):
         part = _Part(
-            base=problem, design=boosted.responses[free].design, offset=1000, free=free,
+            base=problem, design=boosted.responses[free].design, offset=500, free=free,
             fixed=np.array([fixed]),
         )  # fmt: skip
         answer = boosted.responses[free].run_on_sequence(part, Run(noise=seeded()))

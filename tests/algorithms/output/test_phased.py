@@ -189,7 +189,7 @@ def test_sensitivity_search_around_any_center(loss):
     worst = 0.0
     rng = np.random.default_rng(0)
     phi = LOSSES[loss]
-    for _ in range(60):
+    for _ in range(40):
         n, width = int(rng.integers(1, 5)), 2
         radius, alpha = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-2, 2)
         dimension = phi.n_outputs * width
