@@ -24,21 +24,6 @@ from skdp.solvers import AcceleratedGradient, certify, resolve_solver, solve_cer
 BUDGET = PrivacyBudget(1.0, 1e-6)
 
 
-def mean_logistic(X, signs):
-    """The mean loss, its gradient and Hessian, written without the package."""
-
-    def value_and_gradient(w):
-        margins = signs * (X @ w)
-        slopes = -signs / (1.0 + np.exp(margins))
-        return float(np.logaddexp(0.0, -margins).mean()), X.T @ slopes / len(X)
-
-    def hessian(w):
-        p = 1.0 / (1.0 + np.exp(-(X @ w)))
-        return (X.T * (p * (1.0 - p))) @ X / len(X)
-
-    return value_and_gradient, hessian
-
-
 def smooth_maximum(X, tilt=20.0, curvature=0.0):
     """``(1/t) log sum_i exp(-t <w, x_i>)`` plus a quadratic: the largest of linear losses."""
 
@@ -57,17 +42,25 @@ def maximum_problem(X, *, alpha=0.5, **changes):
 
 
 def logistic_pair(radius=None, center=None, n=80, seed=0):
+    """Logistic regression by rows, and by functions that are written without the package."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3))
     X /= np.linalg.norm(X, axis=1, keepdims=True) * (1.0 + 1e-12)
     y = rng.integers(0, 2, n).astype(float)
-    domain = WholeSpace() if radius is None else Ball(radius)
-    known = FiniteSumProblem(
-        Records(X, 1.0, targets=y), LogisticLoss(), 0.05, domain, center=center
-    )
-    function, hessian = mean_logistic(X, 2.0 * y - 1.0)
+    domain, records = WholeSpace() if radius is None else Ball(radius), Records(X, 1.0, targets=y)
+    known = FiniteSumProblem(records, LogisticLoss(), 0.05, domain, center=center)
+
+    def value_and_gradient(w):
+        margins = (2.0 * y - 1.0) * (X @ w)
+        slopes = -(2.0 * y - 1.0) / (1.0 + np.exp(margins))
+        return float(np.logaddexp(0.0, -margins).mean()), X.T @ slopes / n
+
+    def hessian(w):
+        p = 1.0 / (1.0 + np.exp(-(X @ w)))
+        return (X.T * (p * (1.0 - p))) @ X / n
+
     declared = DeclaredProblem(
-        function, dimension=3, lipschitz=known.constants.lipschitz,
+        value_and_gradient, dimension=3, lipschitz=known.constants.lipschitz,
         gradient_diameter=known.constants.gradient_diameter, smoothness=0.25, alpha=0.05,
         domain=domain, n_records=n, mean_of_records=True, hessian=hessian, center=center,
     )  # fmt: skip

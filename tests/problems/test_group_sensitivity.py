@@ -84,9 +84,6 @@ def ratios(first, second):
     return moved / limit
 
 
-# ------------------------------------------------------------------------- attained bounds
-
-
 def signs(mean, n):
     """n numbers 1 and -1 with this mean, as nearly as possible, as a column."""
     return np.where(np.arange(n) < round(0.5 * (1 + mean) * n), 1.0, -1.0)[:, None]

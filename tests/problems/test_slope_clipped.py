@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from every_loss import ALL, SEVERAL
-from every_loss import CLIPPED as LOSSES
 from scipy.optimize import minimize
 
 from skdp.problems.slope_clipped import SlopeClippedLoss, clipped
@@ -14,9 +13,7 @@ def test_clipped_losses_are_convex_with_short_gradients(name):
     """Derivatives are those of values; where none is clipped, the loss is the one that it was."""
     rng, loss = np.random.default_rng(2), ALL[name]
     k, m, is_single = loss.n_outputs, 2000, loss.n_outputs == 1
-    offsets = 0.3 * np.ones(k) if name in LOSSES else rng.standard_normal(k)
-    if name != "classes" and not is_single:
-        offsets = np.zeros(k)
+    offsets = rng.standard_normal(k) if name == "classes" else np.full(k, 0.3 * is_single)
     made = clipped(loss, offsets, 0.2)
     labels = rng.integers(0, 2 if is_single else loss.n_classes, m)
     targets = np.column_stack([labels, 10.0 ** rng.uniform(-2, 0.5, m)])

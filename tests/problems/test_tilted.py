@@ -157,7 +157,6 @@ def test_the_warning_names_the_tilt_from_which_one_record_decides():
 # --- rounding and solvers --------------------------------------------------------------------
 
 
-#: Every loss, tilts and layouts by turns; and exponents up to 1e4.
 @pytest.mark.parametrize(
     ("loss", "tilt", "sparse", "radius"),
     [
@@ -171,6 +170,7 @@ def test_the_warning_names_the_tilt_from_which_one_record_decides():
     ],
 )
 def test_rounding_is_below_its_bound(loss, tilt, sparse, radius):
+    """Of every loss, tilts and layouts by turns; and with exponents up to 1e4."""
     for n, factor in ((3, 1e-3), (1000, 1.0), (1000, 10.0)):
         problem = random_problem(loss, factor * tilt, sparse=sparse, n=n, radius=radius)
         rng = np.random.default_rng(5)
