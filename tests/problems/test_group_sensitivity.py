@@ -96,7 +96,7 @@ def wanted_coupling(problem, pair):
     return math.sqrt(mu_x * mu_y) * math.tan(0.5 * angle)
 
 
-def between_groups(loss, coupled, weights, n=4000, radius=1e-3):
+def between_groups(loss, coupled, weights, n=8000, radius=1e-3):
     """A record goes from group 0 to group 1, and its row to the opposite one.
 
     Near w = 0 all losses are alike and large, and slopes as long as they can be. Both groups have
