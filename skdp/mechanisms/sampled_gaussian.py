@@ -23,7 +23,6 @@ from skdp.privacy.composition import import_convolution, tightest_epsilon
 from skdp.privacy.events import (
     GaussianEvent,
     Neighbouring,
-    PoissonSampledEvent,
     PoissonSampledSumEvent,
     PrivacyEvent,
     RepeatedEvent,
@@ -70,7 +69,7 @@ class SampledGaussianMechanism(GaussianMechanism):
         Raises
         ------
         ImportError
-            With sampling, if dp-accounting is missing or, under replace-one, older than 0.5.
+            With sampling, if dp-accounting is missing.
         TypeError, ValueError
             For invalid parameters, or if the budget allows a run without noise.
         """
@@ -94,9 +93,8 @@ class SampledGaussianMechanism(GaussianMechanism):
         full, rate = GaussianEvent(self.noise_multiplier, neighbouring), self.sampling_rate
         if rate == 1.0:
             return RepeatedEvent(full, self.n_steps)
-        if not full.neighbouring.is_replaced:
-            return RepeatedEvent(PoissonSampledEvent(rate, full), self.n_steps)
-        of_record = 2.0 * self.noise_multiplier  # what it adds is half of what replacing it moves
+        # what a record adds is half of what replacing it moves
+        of_record = full.neighbouring.n_changes * self.noise_multiplier
         return RepeatedEvent(PoissonSampledSumEvent(rate, full, of_record), self.n_steps)
 
 
@@ -127,8 +125,7 @@ def sampling_rates(event: PrivacyEvent) -> list[tuple[float, int]]:
     return [
         (leaf.sampling_probability, count)
         for leaf, count in flatten_event(event)
-        if isinstance(leaf, PoissonSampledEvent | PoissonSampledSumEvent)
-        and leaf.sampling_probability < 1.0
+        if isinstance(leaf, PoissonSampledSumEvent) and leaf.sampling_probability < 1.0
     ]
 
 
@@ -146,9 +143,7 @@ def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget
             f"delta == {budget.delta:g} is above the chance that a record is ever drawn, "
             "which would allow a run without noise."
         )
-
-    assert unscaled.neighbouring is not None  # something is sampled
-    import_convolution(unscaled.neighbouring)  # without it, noise as if nothing was sampled
+    import_convolution()  # without it, noise as if nothing was sampled
 
     @cache
     def excess(log_scale: float) -> float:

@@ -21,7 +21,6 @@ little is used.
 from __future__ import annotations
 
 import importlib
-import inspect
 import math
 from collections.abc import Iterable
 from fractions import Fraction
@@ -44,7 +43,6 @@ from skdp.privacy.events import (
     ExponentialMechanismEvent,
     GaussianEvent,
     Neighbouring,
-    PoissonSampledEvent,
     PoissonSampledSumEvent,
     PrivacyEvent,
     PureEvent,
@@ -53,11 +51,10 @@ from skdp.privacy.events import (
     flatten_event,
 )
 from skdp.privacy.gaussian_dp import gaussian_delta
-from skdp.privacy.rounding import ceil_float, ceil_sqrt, floor_float
+from skdp.privacy.rounding import ceil_float, floor_float
 
 _Part = tuple[PrivacyEvent, int]
 Leaves = tuple[_Part, ...]
-_SAMPLED = (PoissonSampledEvent, PoissonSampledSumEvent)
 
 #: Number of values of S, largest S and least delta with which anything is computed.
 _MAX_LOSSES, _MAX_TOTAL, _LEAST_DELTA = 400, 1e6, 1e-100
@@ -78,9 +75,7 @@ def tightest_epsilon(
     releases added plainly: the epsilon of an epsilon-DP release adds to that of everything else
     (section 5). That of Gaussian and pure releases together is exact, up to 400 different sums of
     their losses. Other totals are also given to Google's ``dp-accounting`` if the optional extra
-    ``accounting`` is installed. Poisson sampling amplifies privacy under
-    "add_remove", and that of a sum (:class:`PoissonSampledSumEvent`) under "replace_one", for which
-    dp-accounting must be 0.5 or newer (section 6). Elsewhere sampling is ignored, which is valid.
+    ``accounting`` is installed. Without it Poisson sampling is ignored, which is valid (section 6).
     The delta of an :class:`ApproximateEvent` is taken off `delta`, and what remains of the event is
     a pure release (section 8). Epsilons and noise must be fixed before the first result: no total
     at ``delta > 0`` covers those that follow from earlier results (section 5).
@@ -113,7 +108,7 @@ def tightest_epsilon(
     >>> [round(tightest_epsilon(event, 1e-6), 2) for event in (fit, RepeatedEvent(fit, 5))]
     [1.0, 2.4]
     """
-    relation = common_relation([event], neighbouring)
+    common_relation([event], neighbouring)
     check_real("delta", delta, 0.0, 1.0)
     event, lost = _without_failures(event)
     if lost > delta:
@@ -124,14 +119,10 @@ def tightest_epsilon(
     best = _unsampled_epsilon(dropped, delta, enough)
     if reduced == dropped or best <= enough:
         return best
-    if relation is not None and not relation.is_replaced:
-        plain = _reduce(reduced, drop=True)
-        best = min(best, _unsampled_epsilon(plain, delta, enough))
-        best = min(best, _amplified_epsilon(event, delta))
     leaves = flatten_event(reduced)
     best = min(best, _pld_epsilon(leaves, delta, best, enough))
     pure, rest = _split_pure(leaves)
-    if pure and rest:
+    if pure:
         best = min(best, _add_pure(tightest_epsilon(_composed(rest), delta), _pure_total(pure)))
     return best
 
@@ -142,40 +133,24 @@ def _without_failures(event: PrivacyEvent) -> tuple[PrivacyEvent, Fraction]:
     for leaf, count in flatten_event(event):
         part: PrivacyEvent = leaf
         if isinstance(leaf, ApproximateEvent):
-            part, lost = (
-                PureEvent(leaf.epsilon, leaf.neighbouring),
-                lost + count * Fraction(leaf.delta),
-            )
-        elif isinstance(leaf, PoissonSampledEvent):
-            inner, more = _without_failures(leaf.event)
-            if more:
-                part, lost = (
-                    PoissonSampledEvent(leaf.sampling_probability, inner),
-                    lost + count * more,
-                )
+            part = PureEvent(leaf.epsilon, leaf.neighbouring)
+            lost += count * Fraction(leaf.delta)
         parts.append((part, count))
     return (_composed(parts) if lost else event), lost
 
 
-def import_convolution(neighbouring: Neighbouring | str) -> Any:
+def import_convolution() -> Any:
     """Import the module of dp-accounting that convolves privacy loss distributions.
 
-    Raises ImportError if it is missing or, under "replace_one", older than 0.5.
+    Raises ImportError if it is missing.
     """
     try:
-        pld = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
+        return importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
     except ImportError as error:
         raise ImportError(
             "dp-accounting is not installed; install the extra `accounting` "
             "(pip install 'skdp[accounting]')"
         ) from error
-    if Neighbouring(neighbouring).is_replaced:
-        known = inspect.signature(pld.from_gaussian_mechanism).parameters
-        if "neighboring_relation" not in known:
-            raise ImportError(
-                "neighbouring='replace_one' needs dp-accounting >= 0.5, 'add_remove' does not"
-            )
-    return pld
 
 
 def _unsampled_epsilon(event: PrivacyEvent, delta: float, enough: float) -> float:
@@ -195,7 +170,7 @@ def _unsampled_epsilon(event: PrivacyEvent, delta: float, enough: float) -> floa
             return best
     if 0.0 < delta < 1.0 and all(isinstance(leaf, PureEvent | GaussianEvent) for leaf, _ in leaves):
         losses = [(leaf.epsilon, count) for leaf, count in pure if isinstance(leaf, PureEvent)]
-        exact = mixed_epsilon(_mu(_composed(rest)), losses, delta, best)
+        exact = mixed_epsilon(_mu(rest), losses, delta, best)
         if exact < math.inf:
             return exact
     return min(best, _pld_epsilon(leaves, delta, best, enough))
@@ -276,70 +251,27 @@ def _add_pure(epsilon: float, added: Fraction) -> float:
     return math.inf if epsilon == math.inf else ceil_float(Fraction(epsilon) + added)
 
 
-def _mu(event: PrivacyEvent) -> float:
-    """Gaussian DP parameter of an event, sampling ignored."""
-    return ceil_sqrt(GaussianDPAccountant().compose(_reduce(event, drop=True))._total)
-
-
-def _amplify(epsilon: float, probability: float) -> float:
-    """``log(1 + q (e^epsilon - 1))`` (Balle, Barthe and Gaboardi 2018, Theorem 8; section 6).
-
-    Rounded up, for a probability > 0.
-    """
-    if epsilon < 600.0:
-        amplified = math.log1p(probability * math.expm1(epsilon)) * (1.0 + 1e-14)
-    else:
-        shift = math.log(probability) + epsilon
-        rest = math.log1p(-probability) if probability < 1.0 else -math.inf
-        amplified = float(np.logaddexp(shift, rest)) + 1e-14 * (epsilon + 1000.0)
-    return min(epsilon, math.nextafter(amplified, math.inf))
+def _mu(leaves: Iterable[_Part]) -> float:
+    accountant = GaussianDPAccountant()
+    accountant.compose(_composed(leaves))
+    return accountant.mu
 
 
 def _reduce(event: PrivacyEvent, *, drop: bool = False) -> PrivacyEvent:
-    """Resolve the sampling that needs no numerical treatment; the result is in canonical order.
+    """Resolve samples of no record and of all records, with `drop` all of them (section 6).
 
-    With `drop` that is all of it. Without, samples of sums are left under replace-one, and those
-    of releases that are not pure under add/remove (section 6).
+    The result is in canonical order.
     """
-    parts: list[PrivacyEvent] = []
+    parts: list[_Part] = []
     for leaf, count in flatten_event(event):
-        part = leaf
-        if isinstance(leaf, _SAMPLED):
-            probability = leaf.sampling_probability
-            inner = _reduce(leaf.event, drop=drop)
-            if probability == 0.0:
+        part: PrivacyEvent = leaf
+        if isinstance(leaf, PoissonSampledSumEvent):
+            if leaf.sampling_probability == 0.0:
                 continue
-            if drop or probability == 1.0:
-                part = inner
-            elif isinstance(leaf, PoissonSampledEvent):
-                if leaf.neighbouring is None or leaf.neighbouring.is_replaced:
-                    part = inner
-                elif PureAccountant().supports(inner):
-                    epsilon = PureAccountant().compose(inner).total
-                    part = PureEvent(_amplify(epsilon, probability), leaf.neighbouring)
-        parts.append(RepeatedEvent(part, count))
-    leaves = flatten_event(ComposedEvent(parts))
-    return _composed(sorted(leaves, key=repr))
-
-
-def _amplified_epsilon(event: PrivacyEvent, delta: float) -> float:
-    """Basic composition of amplified (epsilon, delta) guarantees under add/remove (section 6)."""
-    leaves = flatten_event(event)
-    sampled = [part for part in leaves if isinstance(part[0], PoissonSampledEvent)]
-    rest = [part for part in leaves if part not in sampled]
-    number = sum(count for _, count in sampled)
-    share = floor_float(Fraction(delta) / (number + bool(rest)))
-    epsilons = [(tightest_epsilon(_composed(rest), share), 1)]
-    for leaf, count in sampled:
-        assert isinstance(leaf, PoissonSampledEvent)
-        if leaf.sampling_probability > 0.0:
-            largest = Fraction(share) / Fraction(leaf.sampling_probability)
-            inner_delta = min(1.0, floor_float(largest))
-            inner = tightest_epsilon(leaf.event, inner_delta)
-            epsilons.append((_amplify(inner, leaf.sampling_probability), count))
-    if any(epsilon == math.inf for epsilon, _ in epsilons):
-        return math.inf
-    return ceil_float(sum((Fraction(epsilon) * count for epsilon, count in epsilons), Fraction(0)))
+            if drop or leaf.sampling_probability == 1.0:
+                part = leaf.event
+        parts.append((part, count))
+    return _composed(sorted(flatten_event(_composed(parts)), key=repr))
 
 
 def _pld_epsilon(leaves: Leaves, delta: float, bound: float, enough: float) -> float:
@@ -347,17 +279,17 @@ def _pld_epsilon(leaves: Leaves, delta: float, bound: float, enough: float) -> f
 
     Every leaf becomes a pair of laws that dominates it: randomised response for a pure release,
     two Gaussians for the Gaussian ones, either for an exponential mechanism, and mixtures of
-    Gaussians for samples. The discretisation is pessimistic; some delta is kept back for the
+    Gaussians for sampled sums. The discretisation is pessimistic; some delta is kept back for the
     rounding of the convolution. Infinite where there is nothing to gain.
     """
     number = sum(count for _, count in leaves)
     rounding = 1e-12 * max(1.0, ceil_float(Fraction(number, 1000)))
-    sums = any(isinstance(leaf, PoissonSampledSumEvent) for leaf, _ in leaves)
+    is_sampled = any(isinstance(leaf, PoissonSampledSumEvent) for leaf, _ in leaves)
     exact = all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves) or number == 1
-    if bound <= enough or delta < 1000.0 * rounding or (exact and not sums):
+    if bound <= enough or delta < 1000.0 * rounding or (exact and not is_sampled):
         return math.inf
     try:
-        pld = import_convolution(Neighbouring.REPLACE_ONE if sums else Neighbouring.ADD_REMOVE)
+        pld = import_convolution()
     except ImportError:
         return math.inf
     either = {False, any(isinstance(leaf, ExponentialMechanismEvent) for leaf, _ in leaves)}
@@ -367,24 +299,20 @@ def _pld_epsilon(leaves: Leaves, delta: float, bound: float, enough: float) -> f
 def _convolve(leaves: Leaves, delta: float, bound: float, pld: Any, as_gaussian: bool) -> float:
     as_response = PureEvent if as_gaussian else PURE
     pure = [(leaf.epsilon, count) for leaf, count in leaves if isinstance(leaf, as_response)]
-    sampled = [
-        (_mu(leaf.event), {"sampling_prob": leaf.sampling_probability}, count)
-        for leaf, count in leaves
-        if isinstance(leaf, PoissonSampledEvent)
-    ]
-    done = (*_SAMPLED, as_response)
-    rest = _composed(part for part in leaves if not isinstance(part[0], done))
+    done = (PoissonSampledSumEvent, as_response)
+    mu = _mu(part for part in leaves if not isinstance(part[0], done))
     # distance of two Gaussians, noise, options and number
-    gaussian: list[tuple[float, float, dict[str, Any], int]] = [
-        (mu, floor_float(1 / Fraction(mu)), options, count)
-        for mu, options, count in (*sampled, (_mu(rest), {}, 1))
-        if mu > 0.0
-    ]
+    gaussian: list[tuple[float, float, dict[str, Any], int]] = []
+    if mu > 0.0:
+        gaussian.append((mu, floor_float(1 / Fraction(mu)), {}, 1))
+    relations = importlib.import_module("dp_accounting").NeighboringRelation
     for leaf, count in leaves:
         if isinstance(leaf, PoissonSampledSumEvent):
-            relation = importlib.import_module("dp_accounting").NeighboringRelation.REPLACE_ONE
+            noise, relation = leaf.record_multiplier, relations.ADD_OR_REMOVE_ONE
+            if leaf.neighbouring.is_replaced:
+                relation = relations.REPLACE_ONE
             options = {"sampling_prob": leaf.sampling_probability, "neighboring_relation": relation}
-            gaussian.append((2.0 / leaf.record_multiplier, leaf.record_multiplier, options, count))
+            gaussian.append((leaf.neighbouring.n_changes / noise, noise, options, count))
     # Small beside the answer, but with about 1e5 steps at most; one epsilon need not be rounded up.
     spans = [0.5 * distance * distance + 10.0 * distance for distance, *_ in gaussian]
     if max(spans + [epsilon for epsilon, _ in pure], default=0.0) > 600.0 or len(leaves) > 100:

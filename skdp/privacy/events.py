@@ -186,46 +186,20 @@ class ExponentialMechanismEvent(_EpsilonEvent):
 
 
 @dataclass(frozen=True)
-class PoissonSampledEvent(PrivacyEvent):
-    """A release computed on a random subset of the records.
-
-    Each record enters it independently with the same probability; it stays secret.
-
-    Parameters
-    ----------
-    sampling_probability : float
-        In [0, 1].
-    event : PrivacyEvent
-        What happens on the subset. Its guarantee must hold for subsets of every size. A composed
-        event uses one and the same subset throughout.
-    """
-
-    sampling_probability: float
-    event: PrivacyEvent
-    neighbouring: Neighbouring | None = field(init=False)
-    kind: ClassVar[str] = "poisson_sampled"
-
-    def __post_init__(self) -> None:
-        relation = common_relation([self.event])
-        check_real("sampling_probability", self.sampling_probability, 0.0, 1.0)
-        self._set(sampling_probability=float(self.sampling_probability), neighbouring=relation)
-
-
-@dataclass(frozen=True)
 class PoissonSampledSumEvent(PrivacyEvent):
     """A sum over a random subset of the records, with isotropic Gaussian noise.
 
-    The subset is drawn as in :class:`PoissonSampledEvent`. Each of its records adds one vector,
-    which may depend on earlier releases but on no other record. The bound on its length makes
-    sampling pay under replace-one neighbours (``docs/theory/accounting.md``, section 6). Under
-    add/remove it is the sensitivity, and a :class:`PoissonSampledEvent` says all.
+    Each record enters the subset independently with the same probability; it stays secret. Each of
+    its records adds one vector, which may depend on earlier releases but on no other record. The
+    bound on its length is the sensitivity under add/remove, and makes sampling pay under
+    replace-one neighbours, too (``docs/theory/accounting.md``, section 6).
 
     Parameters
     ----------
     sampling_probability : float
         In [0, 1].
     event : GaussianEvent
-        The sum over all records: its noise in units of the sensitivity under replace-one.
+        The sum over all records: its noise in units of the sensitivity.
     record_multiplier : float
         Standard deviation of the noise per coordinate over the bound on the l2 norm of what one
         record adds to the sum; finite and > 0.
@@ -240,11 +214,6 @@ class PoissonSampledSumEvent(PrivacyEvent):
     def __post_init__(self) -> None:
         if not isinstance(self.event, GaussianEvent):
             raise TypeError(f"expected a GaussianEvent, got {self.event!r}.")
-        if not self.event.neighbouring.is_replaced:
-            raise ValueError(
-                "neighbouring == 'add_remove': a PoissonSampledSumEvent is made for 'replace_one'. "
-                "Use a PoissonSampledEvent."
-            )
         check_real("sampling_probability", self.sampling_probability, 0.0, 1.0)
         check_positive(record_multiplier=self.record_multiplier)
         self._set(

@@ -34,7 +34,6 @@ from skdp.privacy.events import (
     ComposedEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
-    PoissonSampledEvent,
     PoissonSampledSumEvent,
     PrivacyEvent,
     PureEvent,
@@ -56,7 +55,6 @@ class AccountantContract:
         ExponentialMechanismEvent(0.8, REPLACE_ONE),
     )
     unsupported: tuple[PrivacyEvent, ...] = (
-        PoissonSampledEvent(0.5, GaussianEvent(1.0, REPLACE_ONE)),
         PoissonSampledSumEvent(0.5, GaussianEvent(1.0, REPLACE_ONE), 2.0),
     )
     extreme: tuple[PrivacyEvent, ...] = (
@@ -231,7 +229,6 @@ class TestPureAccountant(AccountantContract):
     )
     unsupported = (
         GaussianEvent(10.0, REPLACE_ONE),
-        PoissonSampledEvent(0.5, PureEvent(1.0, REPLACE_ONE)),
         PoissonSampledSumEvent(0.5, GaussianEvent(1.0, REPLACE_ONE), 2.0),
     )
     extreme = (PureEvent(1e300, REPLACE_ONE), ExponentialMechanismEvent(1e300, REPLACE_ONE))
@@ -278,15 +275,6 @@ def test_deltas_of_approximate_releases_add_and_the_rest_is_pure():
             accountant.compose(one)
 
 
-def test_deltas_inside_of_samples_add_up():
-    """A sample that fails once is one failure for each time that it is drawn."""
-    sampled = PoissonSampledEvent(0.5, ApproximateEvent(0.1, REPLACE_ONE, 1e-6))
-    event = RepeatedEvent(sampled, 10)
-    rest = tightest_epsilon(RepeatedEvent(PureEvent(0.1, REPLACE_ONE), 10), 1e-6)
-    assert tightest_epsilon(event, 9e-6) == math.inf
-    assert tightest_epsilon(event, 1.1e-5) == pytest.approx(rest, rel=1e-6)
-
-
 def test_randomised_response_that_fails_attains_the_rule():
     """With probability delta the record is shown, else randomised response: exact divergences."""
     epsilon, lost, count = 0.7, 0.01, 3
@@ -302,6 +290,3 @@ def test_randomised_response_that_fails_attains_the_rule():
         exact = np.maximum(laws[0] - math.exp(claimed) * laws[1], 0.0).sum()
         assert exact <= delta
     assert tightest_epsilon(event, 0.0299) == math.inf
-    sampled = PoissonSampledEvent(0.5, ApproximateEvent(epsilon, REPLACE_ONE, lost))
-    assert tightest_epsilon(sampled, lost) == epsilon
-    assert tightest_epsilon(sampled, 0.99 * lost) == math.inf

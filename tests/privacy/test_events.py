@@ -15,7 +15,6 @@ from skdp.privacy.events import (
     ExponentialMechanismEvent,
     GaussianEvent,
     Neighbouring,
-    PoissonSampledEvent,
     PoissonSampledSumEvent,
     PureEvent,
     RepeatedEvent,
@@ -27,21 +26,18 @@ REPLACE_ONE, ADD_REMOVE, REPLACE_USER, ADD_REMOVE_USER = Neighbouring
 
 
 def events_under(relation):
-    """Events of one relation; sampled sums exist under replace-one only."""
+    """Events of one relation."""
     gaussians = st.builds(GaussianEvent, st.floats(0.1, 10.0), st.just(relation))
     leaves = [
         gaussians,
         st.builds(PureEvent, st.floats(0.0, 10.0), st.just(relation)),
         st.builds(ExponentialMechanismEvent, st.floats(0.0, 10.0), st.just(relation)),
         st.builds(ApproximateEvent, st.floats(0.0, 10.0), st.just(relation), st.floats(0.0, 1.0)),
+        st.builds(PoissonSampledSumEvent, st.floats(0.0, 1.0), gaussians, st.floats(0.1, 10.0)),
     ]
-    if relation.is_replaced:
-        numbers = st.floats(0.0, 1.0), st.floats(0.1, 10.0)
-        leaves.append(st.builds(PoissonSampledSumEvent, numbers[0], gaussians, numbers[1]))
     return st.recursive(
         st.one_of(leaves),
         lambda inner: st.one_of(
-            st.builds(PoissonSampledEvent, st.floats(0.0, 1.0), inner),
             st.lists(inner, max_size=3).map(ComposedEvent),
             st.builds(RepeatedEvent, inner, st.integers(0, 5)),
         ),
@@ -86,7 +82,6 @@ NO_PROBABILITY = [-0.1, 1.1, math.nan]
         (ONE, "noise_multiplier", NOT_POSITIVE),
         (PureEvent(1.0, REPLACE_ONE), "epsilon", NOT_POSITIVE[1:]),
         (ExponentialMechanismEvent(1.0, REPLACE_ONE), "epsilon", NOT_POSITIVE[1:]),
-        (PoissonSampledEvent(0.5, ONE), "sampling_probability", NO_PROBABILITY),
         (PoissonSampledSumEvent(0.5, ONE, 1.0), "sampling_probability", NO_PROBABILITY),
         (PoissonSampledSumEvent(0.5, ONE, 1.0), "record_multiplier", NOT_POSITIVE),
         (RepeatedEvent(ONE, 1), "count", [-1, 1.5, math.nan]),
@@ -98,19 +93,18 @@ def test_numbers_are_checked(event, name, values):
             dataclasses.replace(event, **{name: value})
 
 
-def test_a_sampled_sum_is_gaussian_and_for_replace_one():
+def test_a_sampled_sum_is_gaussian():
     for part in (1.0, PureEvent(1.0, REPLACE_ONE), RepeatedEvent(ONE, 1)):
         with pytest.raises(TypeError, match="GaussianEvent"):
             PoissonSampledSumEvent(0.5, part, 1.0)
-    assert PoissonSampledSumEvent(0.5, ONE, 2.0).neighbouring is REPLACE_ONE
-    with pytest.raises(ValueError, match="Use a PoissonSampledEvent"):
-        PoissonSampledSumEvent(0.5, GaussianEvent(1.0, ADD_REMOVE), 2.0)
+    for relation in Neighbouring:
+        event = PoissonSampledSumEvent(0.5, GaussianEvent(1.0, relation), 2.0)
+        assert event.neighbouring is relation
 
 
 def test_parts_must_be_events():
     for build in (
-        lambda part: ComposedEvent([part]), lambda part: RepeatedEvent(part, 1),
-        lambda part: PoissonSampledEvent(0.5, part), flatten_event,
+        lambda part: ComposedEvent([part]), lambda part: RepeatedEvent(part, 1), flatten_event,
     ):  # fmt: skip
         with pytest.raises(TypeError, match="PrivacyEvent"):
             build(1.0)
@@ -142,7 +136,7 @@ def test_the_relation_of_an_event_is_that_of_its_parts(relation, data):
 
 def test_nothing_has_no_relation_and_composes_with_everything():
     nothing = ComposedEvent([])
-    for event in (nothing, RepeatedEvent(nothing, 3), PoissonSampledEvent(0.5, nothing)):
+    for event in (nothing, RepeatedEvent(nothing, 3)):
         assert event.neighbouring is None
         for relation in Neighbouring:
             parts = [event, PureEvent(1.0, relation), event]
@@ -166,7 +160,7 @@ def test_relations_do_not_mix(relation, other):
     for hidden in (
         second,
         RepeatedEvent(second, 2),
-        PoissonSampledEvent(0.5, second),
+        PoissonSampledSumEvent(0.5, GaussianEvent(1.0, other), 1.0),
         ComposedEvent([ComposedEvent([]), second]),
     ):
         with pytest.raises(ValueError, match=message):
@@ -175,7 +169,7 @@ def test_relations_do_not_mix(relation, other):
 
 def test_flatten_counts_leaves_in_order_of_appearance():
     gaussian, pure = GaussianEvent(1.0, REPLACE_ONE), PureEvent(0.5, REPLACE_ONE)
-    sampled = PoissonSampledEvent(0.5, RepeatedEvent(gaussian, 7))
+    sampled = PoissonSampledSumEvent(0.5, gaussian, 2.0)
     event = ComposedEvent(
         [
             RepeatedEvent(ComposedEvent([pure, RepeatedEvent(gaussian, 2)]), 3),

@@ -14,7 +14,7 @@ from skdp.privacy.events import (
     ExponentialMechanismEvent,
     GaussianEvent,
     Neighbouring,
-    PoissonSampledEvent,
+    PoissonSampledSumEvent,
     PrivacyEvent,
     PureEvent,
     RepeatedEvent,
@@ -40,7 +40,7 @@ def under(relation, event):
     """The same numbers, measured under another relation."""
     if isinstance(event, ComposedEvent):
         return ComposedEvent([under(relation, part) for part in event.events])
-    if isinstance(event, RepeatedEvent | PoissonSampledEvent):
+    if isinstance(event, RepeatedEvent | PoissonSampledSumEvent):
         return replace(event, event=under(relation, event.event))
     return replace(event, neighbouring=relation)
 

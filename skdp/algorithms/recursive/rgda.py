@@ -337,7 +337,7 @@ def plan_dp_rgda(
     Raises
     ------
     ImportError
-        With sampling, if dp-accounting is missing or too old.
+        With sampling, if dp-accounting is missing.
     TypeError, ValueError
         For invalid parameters.
     """
