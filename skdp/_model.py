@@ -105,8 +105,15 @@ class PrivateModel(PrivateEstimator):
     def _fit(self, X: Any, y: Any, groups: Any = None, given: Any = (None, None)) -> None:
         """Set the fitted attributes; `given` are the ids of persons and the weights of records."""
 
-    def _units(self, X: Any, given: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Return codes of persons and weights of records in memory, None where there are none."""
+    def _validated(self, X: Any, y: Any, given: tuple[Any, Any], **options: Any) -> tuple[Any, ...]:
+        """Return records in memory, codes of their persons and their weights.
+
+        Where there are no persons or weights, they are None.
+        """
+        least = int(not self._may_be_empty)
+        options = {"accept_sparse": "csr", "ensure_min_samples": least, **options}
+        X, y = validate_records(self, X, y, **options)
+        check_memory(X.shape[1])
         persons = weights = None
         user_ids, sample_weight = given
         if user_ids is None and self.max_records_per_user is not None:
@@ -120,7 +127,7 @@ class PrivateModel(PrivateEstimator):
             bound = float(self.weight_bound or 1.0)
             weights = record_weights(sample_weight, bound, X.shape[0])
             self._check_weights(bool(weights.any()))
-        return persons, weights
+        return X, y, persons, weights
 
     def _check_weights(self, is_any: bool) -> None:
         """Refuse weights that are all zero where no records are; warn of an undeclared bound."""
@@ -128,13 +135,6 @@ class PrivateModel(PrivateEstimator):
             warnings.warn(NO_WEIGHT_BOUND, UserWarning, stacklevel=5)
         if not (is_any or self._may_be_empty):
             raise ValueError(NO_WEIGHT)
-
-    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
-        least = int(not self._may_be_empty)
-        options = {"accept_sparse": "csr", "ensure_min_samples": least, **options}
-        X, y = validate_records(self, X, y, **options)
-        check_memory(X.shape[1])
-        return X, y
 
     @abstractmethod
     def _private_weights(
@@ -291,7 +291,13 @@ class PrivateModel(PrivateEstimator):
     ) -> None:
         """Set ``privacy_``; `public` holds numbers besides those of the plan."""
         releases, n_units = plan.releases, records.n_units
-        caveats = self._delta_alarms(self._public_size(n_units) or n_units) + caveats
+        n_public = self._public_size(n_units)
+        caveats = self._delta_alarms(n_public or n_units) + caveats
+        if n_public is not None and self.n_public is None:
+            caveats += (
+                "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
+                "that number had been fixed beforehand",
+            )
         numbers = {
             "data_norm": records.data_norm,
             "feature_norm": records.norm_bound,
@@ -322,15 +328,6 @@ class PrivateModel(PrivateEstimator):
         n_public = max(1, n_units) if self.n_public is None else int(self.n_public)
         check_nominal_size(n_public, n_units)
         return n_public
-
-    def _size_caveats(self) -> tuple[str, ...]:
-        """State what is disclosed about the number of records."""
-        if self.neighbouring == "replace_one" or self.n_public is not None:
-            return ()
-        return (
-            "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
-            "that number had been fixed beforehand",
-        )
 
     @property
     def _norm_bound(self) -> float:

@@ -104,7 +104,6 @@ class DPLinearModel(PrivateModel):
         hidden = self._hidden_ends(result.transcript)
         remarks = (*result.plan.remarks(), *choice.remarks, *hidden)
         public = self._found(choice, result)
-        caveats += self._size_caveats()
         if holds_records:
             caveats += (
                 "the solver holds a fitted estimator, which is not private: clear the parameter "

@@ -73,8 +73,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         with self._surveyed(X, ChunkCheck(), labels) as surveyor:
             persons = weights = None
             if surveyor is None:
-                X, y = self._validated(X, y)
-                persons, weights = self._units(X, given)
+                X, y, persons, weights = self._validated(X, y, given)
             classes: Any = declared
             if declared is None:
                 classes = distinct_labels(y) if surveyor is None else surveyor.seen.labels

@@ -36,8 +36,7 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
             if surveyor is not None:
                 records = self._chunked(surveyor, encoder)
             else:
-                X, y = self._validated(X, y, y_numeric=True)
-                persons, weights = self._units(X, given)
+                X, y, persons, weights = self._validated(X, y, given, y_numeric=True)
                 records = self._records(X, encoder(y), groups)
                 records = records.of_units(weights, persons, self.max_records_per_user)
             weights = self._private_weights(records, self._public_risk(None))[0]

@@ -8,12 +8,10 @@ rounded to a public grid. One path serves secure and seeded bits.
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,7 @@ from skdp.mechanisms.partial_draws import (
     draw,
     joined,
 )
+from skdp.privacy.blocks import OfThisThread
 
 #: Normal variables that are drawn ahead.
 _MOST_RESERVED = 1 << 16
@@ -129,26 +128,15 @@ class NoiseSource:
         return heads
 
 
-_SOURCE: contextvars.ContextVar[Callable[[], NoiseSource]] = contextvars.ContextVar(
-    "skdp_noise", default=NoiseSource
-)
+#: Makes the secure source of noise, where it is not that of this package.
+SECURE: OfThisThread[Callable[[], NoiseSource]] = OfThisThread("skdp_noise")
 
 
 def secure_noise() -> NoiseSource:
     """Make the source of noise of a fit without a seed."""
-    return _SOURCE.get()()
+    return (SECURE.get() or NoiseSource)()
 
 
 def noise_source_name(random_state: Any) -> str:
     """Return the name of the source of noise of a fit, which a seed makes that of this package."""
     return (secure_noise() if random_state is None else NoiseSource()).name
-
-
-@contextlib.contextmanager
-def use_source(make: Callable[[], NoiseSource]) -> Iterator[None]:
-    """Let another source be the secure one of this thread, in a ``with`` block."""
-    token = _SOURCE.set(make)
-    try:
-        yield
-    finally:
-        _SOURCE.reset(token)

@@ -7,14 +7,12 @@ of docs/theory/noise.md says what holds then.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator
-from typing import Any
+from contextlib import AbstractContextManager
 
 import numpy as np
 
-from skdp.mechanisms.noise_source import NoiseSource, use_source
+from skdp.mechanisms.noise_source import SECURE, NoiseSource
 
 #: Base-2 logarithm of the noise in steps of the grid, and the least one of a step.
 LOG_STEPS, _LEAST_LOG = 160, -1074
@@ -39,7 +37,15 @@ class OpenDPNoise(NoiseSource):
 
     def __init__(self) -> None:
         super().__init__()
-        self._opendp = _opendp()
+        try:
+            from opendp import domains, measurements, metrics
+            from opendp.mod import enable_features
+        except ImportError as error:
+            raise ImportError(
+                "OpenDPNoise requires opendp. You can install it with `pip install skdp[opendp]`."
+            ) from error
+        enable_features("contrib")
+        self._opendp = domains, metrics, measurements
 
     def reserve(self, size: int) -> None:
         """Draw nothing ahead: the draws are OpenDP's."""
@@ -66,8 +72,7 @@ class OpenDPNoise(NoiseSource):
         return np.array(add(np.nan_to_num(value).tolist())) + 0.0
 
 
-@contextlib.contextmanager
-def opendp_noise() -> Iterator[None]:
+def opendp_noise() -> AbstractContextManager[None]:
     """Draw the normal noise of all fits in a ``with`` block by OpenDP.
 
     It holds in the thread of the block: fits in other threads and processes keep the noise of this
@@ -84,18 +89,4 @@ def opendp_noise() -> Iterator[None]:
     OpenDPNoise : For the algorithms below the estimators: ``Run(noise=OpenDPNoise())``.
     """
     OpenDPNoise()
-    with use_source(OpenDPNoise):
-        yield
-
-
-def _opendp() -> tuple[Any, Any, Any]:
-    """Import OpenDP, which is optional."""
-    try:
-        from opendp import domains, measurements, metrics
-        from opendp.mod import enable_features
-    except ImportError as error:
-        raise ImportError(
-            "OpenDPNoise requires opendp. You can install it with `pip install skdp[opendp]`."
-        ) from error
-    enable_features("contrib")
-    return domains, metrics, measurements
+    return SECURE.holding(OpenDPNoise)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import functools
 import hashlib
 import json
 import math
@@ -41,8 +40,6 @@ from skdp.privacy.events import (
 from skdp.privacy.ledger_files import Identity, LedgerError, LockedFile, create_file, locked_file
 
 _VERSION = 2
-#: More than any header has.
-_LONGEST_HEADER = 1 << 16
 #: The lines of ledgers that were read last, and what they say, by the ids of the ledgers.
 _READ: dict[str, tuple[bytes, tuple[Entry, ...], frozenset[str]]] = {}
 _MOST_READ = 16
@@ -157,7 +154,8 @@ def locked(path: str, wanted: Identity | None = None) -> Iterator[Ledger]:
     or changed: what was paid for is then unknown.
     """
     with locked_file(path, wanted) as file:
-        ledger, data = _with_header(file), file.read()
+        data = file.read()
+        ledger = _with_header(file, data)
         lines, end = _split_end(data)
         if end is None:
             raise LedgerError(
@@ -178,7 +176,8 @@ def repair_end(path: str) -> bool:
     Raises LedgerError, and changes nothing, if that does not make it a ledger.
     """
     with locked_file(path) as file:
-        ledger, data = _with_header(file), file.read()
+        data = file.read()
+        ledger = _with_header(file, data)
         kept = data[: data.rfind(b"\n") + 1]
         lines, end = _split_end(kept)
         if end is not None:
@@ -194,9 +193,9 @@ def repair_end(path: str) -> bool:
         return not is_whole
 
 
-def _with_header(file: LockedFile) -> Ledger:
-    """Return the ledger of a file, of which nothing but the header was read."""
-    first, newline, _ = file.read(0, _LONGEST_HEADER).partition(b"\n")
+def _with_header(file: LockedFile, data: bytes) -> Ledger:
+    """Return the ledger of a file with this data, of which only the header is taken in."""
+    first, newline, _ = data.partition(b"\n")
     try:
         header = json.loads(first)
         version, relation = header["version"], header["neighbouring"]
@@ -244,7 +243,7 @@ def _read_line(ledger: Ledger, line: bytes) -> None:
     """Add a line to a ledger, or raise one of _UNREADABLE."""
     ((kind, value), *rest) = json.loads(line).items()
     if kind == "spent":
-        ledger.entries.append(_entry(json.dumps(value), **dict(rest)))
+        ledger.entries.append(_entry(value, **dict(rest)))
     elif kind == "closed":
         ledger.closed.add(_text(value))
     else:
@@ -301,13 +300,8 @@ def _is_line(ledger: Ledger, line: bytes) -> bool:
     return True
 
 
-def _entry(text: str, label: str, time: str, id: str) -> Entry:
-    return Entry(_event(text), _text(label), _text(time), _text(id))
-
-
-@functools.lru_cache(maxsize=1024)
-def _event(text: str) -> PrivacyEvent:
-    return event_from_dict(json.loads(text))
+def _entry(event: dict[str, Any], label: str, time: str, id: str) -> Entry:
+    return Entry(event_from_dict(event), _text(label), _text(time), _text(id))
 
 
 def _now() -> str:

@@ -78,14 +78,10 @@ class LockedFile:
     def size(self) -> int:
         return os.fstat(self.descriptor).st_size
 
-    def read(self, start: int = 0, size: int | None = None) -> bytes:
-        """Read `size` bytes from `start`; all of them by default."""
+    def read(self, start: int = 0) -> bytes:
+        """Read all bytes from `start` on."""
         os.lseek(self.descriptor, start, os.SEEK_SET)
-        parts, left = [], size
-        while left != 0 and (part := os.read(self.descriptor, 1 << 20 if left is None else left)):
-            parts.append(part)
-            left = None if left is None else left - len(part)
-        return b"".join(parts)
+        return b"".join(iter(lambda: os.read(self.descriptor, 1 << 20), b""))
 
     def rewrite(self, start: int, data: bytes) -> None:
         """Replace all bytes from `start` on; they are on the disk when this returns.

@@ -5,11 +5,10 @@ Nothing here looks at a record, so that warnings may say it.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
+from skdp.privacy.blocks import OfThisThread
 from skdp.privacy.report import PrivacyLeakWarning
 from skdp.privacy.safe_parts import AFTER_BOUNDED, BOUNDED, KEPT, SAFE, UNKNOWN
 
@@ -126,19 +126,14 @@ def _is_estimator(value: Any) -> bool:
     return hasattr(value, "fit") and hasattr(value, "get_params") and not isinstance(value, type)
 
 
-_IS_CHECKED: ContextVar[bool] = ContextVar("_IS_CHECKED", default=False)
+_IS_CHECKED: OfThisThread[bool] = OfThisThread("skdp_checked")
 
 
-@contextlib.contextmanager
-def checked(*estimators: Any) -> Iterator[None]:
-    """Warn of the parts of estimators now, and not again inside of the block."""
+def checked(*estimators: Any) -> AbstractContextManager[None]:
+    """Warn of the parts of estimators now, and not again inside of the block that is returned."""
     steps = (step for estimator in estimators for step in learning_steps(estimator))
     _warn_of(dict.fromkeys(steps))
-    token = _IS_CHECKED.set(True)
-    try:
-        yield
-    finally:
-        _IS_CHECKED.reset(token)
+    return _IS_CHECKED.holding(True)
 
 
 def warn_of_steps_before() -> None:

@@ -18,6 +18,7 @@ from skdp.privacy.events import (
     PrivacyEvent,
     common_relation,
     event_from_dict,
+    plain,
 )
 
 
@@ -137,18 +138,10 @@ class PrivacyReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain Python types, ready for JSON."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "neighbouring": self.neighbouring.value,
-            "method": self.method,
-            "releases": [release.to_dict() for release in self.releases],
-            "event": self.event.to_dict(),
-            "plan": dict(self.plan),
-            "caveats": list(self.caveats),
-            "remarks": list(self.remarks),
-            "noise_source": self.noise_source,
-        }
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        releases = [release.to_dict() for release in self.releases]
+        own = {"releases": releases, "event": self.event.to_dict(), "plan": dict(self.plan)}
+        return {name: plain(value) for name, value in values.items()} | own
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:

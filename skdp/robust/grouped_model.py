@@ -320,7 +320,7 @@ class GroupedModel(PrivateModel):
 
     def _group_caveats(self, plan: Any, are_given: bool) -> tuple[str, ...]:
         """Return the limits of the guarantee that concern the groups."""
-        caveats = self._size_caveats()
+        caveats: tuple[str, ...] = ()
         if are_given and self.group_names is None:
             caveats += ("group_names were inferred from groups",)
         if self._mode == "public":

@@ -18,7 +18,7 @@ from skdp import (
 )
 from skdp.algorithms import Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource, OpenDPNoise, opendp_noise, secure_noise
-from skdp.mechanisms.noise_source import use_source
+from skdp.mechanisms.noise_source import SECURE
 from skdp.mechanisms.opendp_source import GROWTH, LOG_STEPS
 
 #: False alarms of each test of a law; their draws are not seeded.
@@ -40,7 +40,7 @@ class Counted(NoiseSource):
 
 def test_fits_of_a_block_and_its_thread_use_another_source():
     Counted.added = 0
-    with use_source(Counted):
+    with SECURE.holding(Counted):
         assert isinstance(secure_noise(), Counted)
         assert isinstance(Run().noise, Counted)
         MODEL.fit(X, X[:, 0])
@@ -74,7 +74,7 @@ def test_fits_of_a_block_and_its_thread_use_another_source():
 def test_reports_name_the_source(model):
     groups = np.arange(40) % 2
     given = {"y": groups, "groups": groups} if hasattr(model, "group_names") else {}
-    with use_source(Counted):
+    with SECURE.holding(Counted):
         assert clone(model).fit(np.zeros((40, 2)), **given).privacy_.noise_source == "counted"
     assert clone(model).fit(np.zeros((40, 2)), **given).privacy_.noise_source == "skdp"
 
