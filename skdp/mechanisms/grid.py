@@ -27,8 +27,6 @@ from skdp.mechanisms.partial_draws import CELL_BITS, Bytes, PartialDraws
 _LOG_STEPS, _LEAST_LOG = 30, -1000
 #: Scales of noise that are released.
 LEAST_SCALE, LARGEST_SCALE = 1e-290, 1e290
-#: Coordinates at a time: what is computed of them stays in the cache.
-_BLOCK = 1 << 13
 _DIGIT, _HALF = np.uint64(2**21 - 1), np.uint64(2**32 - 1)
 
 
@@ -69,17 +67,6 @@ def _rounded(value: np.ndarray, step: float, noise: _Noise) -> np.ndarray:
     """Round ``value + step * noise`` to multiples of `step`, a power of 2."""
     if not value.size:
         return np.empty(0)
-    if value.size <= _BLOCK:
-        return _rounded_part(value, step, noise, slice(None))
-    released = np.empty(value.size)
-    for start in range(0, value.size, _BLOCK):
-        part = slice(start, start + _BLOCK)
-        released[part] = _rounded_part(value[part], step, noise, part)
-    return released
-
-
-def _rounded_part(value: np.ndarray, step: float, noise: _Noise, part: slice) -> np.ndarray:
-    """Round some coordinates, of which `value` are the values."""
     with np.errstate(all="ignore"):
         scaled = value / step
         whole, fixed = np.rint(scaled), None
@@ -90,14 +77,14 @@ def _rounded_part(value: np.ndarray, step: float, noise: _Noise, part: slice) ->
         if fixed is not None:
             base[fixed] = value[fixed]
         scaled -= whole  # exact: the last bits of a double
-        total, error = noise.near(part)
+        total, error = noise.near()
         total += scaled
         rounded = np.rint(total)
         total -= rounded
         if not _largest(total) + error < 0.5:
             for i in np.flatnonzero(~(np.abs(total) + error < 0.5)).tolist():
                 rest = Fraction(float(scaled[i]))
-                rounded[i] = _nearest(rest, noise, (part.start or 0) + i)
+                rounded[i] = _nearest(rest, noise, i)
         base += rounded * step
         base += 0.0  # no sign of zero, which would tell that of the value
     return base
@@ -124,9 +111,9 @@ class _Normals:
     def __init__(self, factor: float, draws: PartialDraws, source: Bytes) -> None:
         self._factor, self._draws, self._source = factor, draws, source
 
-    def near(self, part: slice) -> tuple[np.ndarray, float]:
-        """Return doubles near coordinates, and how far their sums with 1/2 may be off."""
-        noise = self._factor * self._draws.values[part]
+    def near(self) -> tuple[np.ndarray, float]:
+        """Return doubles near the coordinates, and how far their sums with 1/2 may be off."""
+        noise = self._factor * self._draws.values
         largest = _largest(noise)
         return noise, 2.0**-50 * (self._factor + largest) + 2.0**-52 * (1.0 + largest)
 
@@ -151,11 +138,11 @@ class _Sphere:
         self._factor, self._parts, self._source = factor, (lengths, directions), source
         self._size = CELL_BITS
 
-    def near(self, part: slice) -> tuple[np.ndarray, float]:
-        """Return doubles near coordinates, and how far their sums with 1/2 may be off."""
+    def near(self) -> tuple[np.ndarray, float]:
+        """Return doubles near the coordinates, and how far their sums with 1/2 may be off."""
         ratio, relative = self._ratio
         normals = self._parts[1].values
-        noise = ratio * (normals[part] if len(normals) > 1 else np.sign(normals))
+        noise = ratio * (normals if len(normals) > 1 else np.sign(normals))
         if not relative < 2.0**-10:
             return noise, math.inf
         largest = _largest(noise)
