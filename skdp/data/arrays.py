@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-import mmap
 import os
-import weakref
 from itertools import pairwise
 from typing import Any
 
@@ -19,10 +17,6 @@ from skdp.data.sources import Chunk, RecordSource
 _CHUNK_NUMBERS = 1 << 20
 #: Rows that a chunk has at least.
 _LEAST_ROWS = 1024
-#: Options of memory that no other process sees; Windows has no others.
-_PRIVATE: dict[str, int] = (
-    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-)
 #: Bytes of arrays in memory up to which they are sent to other processes.
 _SENT = 1 << 26
 
@@ -147,7 +141,6 @@ class _File:
         self.path = os.path.abspath(path)
         self.mapped = mapped
         self._map: np.ndarray | None = None
-        self._spare: list[mmap.mmap] = []
         with open(path, "rb") as file:
             if np.lib.format.read_magic(file) == (1, 0):
                 header = np.lib.format.read_array_header_1_0(file)
@@ -175,36 +168,20 @@ class _File:
         if self._map is not None:
             return np.asarray(self._map)[first:stop]
         size = self.row * self.dtype.itemsize
-        part = self._memory((stop - first) * size)
+        part = np.empty((stop - first) * size, np.uint8)
         with open(self.path, "rb", buffering=0) as file:
             file.seek(self.start + first * size)
             _fill(part.data, file)
         return part.view(self.dtype).reshape(stop - first, *self.shape[1:])
-
-    def _memory(self, n_bytes: int) -> np.ndarray:
-        """Return memory of its own for a chunk, that of an earlier one that nobody holds any more.
-
-        The heap would keep that of two chunks, and new pages cost more than what is read into them.
-        """
-        try:
-            memory = self._spare.pop()
-        except IndexError:
-            memory = None
-        if memory is None or len(memory) < n_bytes:
-            memory = mmap.mmap(-1, max(n_bytes, 1), **_PRIVATE)
-        part = np.frombuffer(memory, np.uint8, n_bytes)
-        weakref.finalize(part, self._spare.append, memory).atexit = False
-        return part
 
     def for_workers(self) -> _File:
         return _File(self.path, mapped=False)
 
     def close(self) -> None:
         self._map = None
-        self._spare.clear()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_map": None, "_spare": []}
+        return {**vars(self), "_map": None}
 
 
 def _fill(view: memoryview, file: Any) -> None:
