@@ -2,7 +2,6 @@
 
 import importlib
 import math
-import mmap
 import pickle
 import re
 import subprocess
@@ -258,24 +257,6 @@ def test_a_file_that_is_cut_in_use_is_an_error(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert re.search("Pass 3 could not read chunk 1: OSError", done.stdout)
-
-
-def test_memory_of_a_chunk_is_used_again_when_nobody_holds_it(tmp_path, monkeypatch):
-    """A view of a part of it holds it."""
-    X, made, memory = np.arange(600.0).reshape(300, 2), [], mmap.mmap
-    monkeypatch.setattr(
-        mmap, "mmap", lambda *given, **more: made.append(1) or memory(*given, **more)
-    )
-    np.save(tmp_path / "X.npy", X)
-    source = ArrayRecords(tmp_path / "X.npy", chunk_rows=100, mapped=False)
-    for k in (0, 1, 2, 0):
-        source.read(k)
-    assert len(made) == 1
-    held = source.read(0).X[5:50].T
-    for k in (1, 2, 1):
-        np.testing.assert_array_equal(source.read(k).X, X[100 * k : 100 * k + 100])
-    np.testing.assert_array_equal(held, X[5:50].T)
-    assert len(made) == 2
 
 
 def test_large_arrays_do_not_travel_and_long_headers_and_empty_arrays_are_read(tmp_path):
