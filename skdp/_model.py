@@ -21,7 +21,6 @@ from skdp._units import (
     NO_WEIGHT,
     NO_WEIGHT_BOUND,
     ClippedWeights,
-    person_codes,
     record_weights,
     refuse_id_features,
     take_user_ids,
@@ -119,7 +118,7 @@ class PrivateModel(PrivateEstimator):
         if user_ids is None and self.max_records_per_user is not None:
             raise ValueError(_NO_PERSONS)
         if user_ids is not None:
-            persons = person_codes(user_ids, X.shape[0])
+            persons = distinct_persons(user_ids, X.shape[0])[1]
             if isinstance(X, np.ndarray):
                 names = getattr(self, "feature_names_in_", range(X.shape[1]))
                 refuse_id_features(zip(names, X.T, strict=True), user_ids)

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from types import TracebackType
 from typing import Any, TypeVar
 
 import joblib
@@ -43,12 +42,7 @@ class SharedContext:
                 self._context.__enter__()
             self._users[threading.get_ident()] += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         with self._lock:
             self._leave(threading.get_ident())
 

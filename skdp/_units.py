@@ -77,11 +77,6 @@ def _are_equal(values: np.ndarray, ids: np.ndarray) -> bool:
     return bool(np.array_equal(values.astype(str), ids.astype(str)))
 
 
-def person_codes(user_ids: Any, n_samples: int) -> np.ndarray:
-    """Return the person of each record as a number from 0 on; see :func:`distinct_persons`."""
-    return distinct_persons(user_ids, n_samples)[1]
-
-
 @dataclass(frozen=True)
 class ClippedWeights:
     """Weights of a chunk over their public bound, clipped to [0, 1]."""

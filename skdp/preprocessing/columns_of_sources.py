@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 
 from skdp._records import distinct_persons, validate_array, validate_records
 from skdp._sources import ChunkCheck
-from skdp._units import person_codes
 from skdp.algorithms.statistics.columns import Columns
 from skdp.data.collections import as_source, first_rows
 from skdp.data.sources import Chunk
@@ -79,7 +78,7 @@ def unit_columns(
     rows = validate_records(table, rows, ensure_min_samples=least)
     table.ranges_ = ranges_per_feature(table)
     if source is None:
-        persons = None if user_ids is None else person_codes(user_ids, len(rows))
+        persons = None if user_ids is None else distinct_persons(user_ids, len(rows))[1]
         n_units = len(rows) if persons is None else int(persons.max()) + 1
         yield (UnitRows(rows, table.ranges_), persons), (n_units, rows.shape[1])
         return

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import InvalidTypeError, check_count, check_unit
 from skdp._estimator import PrivateEstimator, randomness, staged, taken_weights, warn_inferred
+from skdp._records import distinct_persons
 from skdp._types import ReplaceOne, Self, SyntheticMethod, Verbose
-from skdp._units import NO_WEIGHT, NO_WEIGHT_BOUND, person_codes, record_weights, take_user_ids
+from skdp._units import NO_WEIGHT, NO_WEIGHT_BOUND, record_weights, take_user_ids
 from skdp.data.collections import as_source, first_rows, over_chunks
 from skdp.methods.base import Method
 from skdp.methods.choice import SYNTHETIC_METHODS, choose, resolved
@@ -233,7 +234,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         else:
             records = CategoricalRecords(encode(X, categories, self._names), sizes)
             of_persons = user_ids is not None
-            persons = person_codes(user_ids, X.shape[0]) if of_persons else None
+            persons = distinct_persons(user_ids, X.shape[0])[1] if of_persons else None
             if is_slack:
                 weights = record_weights(sample_weight, bound, X.shape[0])
                 if not weights.any():

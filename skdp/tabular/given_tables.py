@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from skdp._records import distinct_persons
 from skdp._sources import LabelCodes, number_of_units
-from skdp._units import person_codes, refuse_id_features
+from skdp._units import refuse_id_features
 from skdp.algorithms.statistics.columns import Columns
 from skdp.data.collections import chunk_sizes, first_rows
 from skdp.data.sources import RecordSource
@@ -39,7 +40,7 @@ class TableInMemory:
         table = table_of(model, X, reset=True, least=int(not model._may_be_empty))
         persons = None
         if user_ids is not None:
-            persons = person_codes(user_ids, table.n_rows)
+            persons = distinct_persons(user_ids, table.n_rows)[1]
             found = matched(model.columns, table, model.columns_left)
             columns = ((column.name, table.column(column.position)) for column in found)
             refuse_id_features(columns, user_ids)

@@ -13,7 +13,7 @@ from laboratory import Laboratory, state
 from sklearn.base import clone
 
 from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge
-from skdp._units import person_codes
+from skdp._records import distinct_persons
 from skdp.algorithms.core.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.worst_group.group_plan import GroupSizes
 from skdp.data import Chunk, ChunkSource, ParquetRecords
@@ -440,11 +440,11 @@ def test_ids_that_are_refused(ids, message):
 def test_ids_that_64_bits_do_not_hold():
     """As doubles, neighbours would be one person; strings of any length are those in a list."""
     ids = [2**70 + k // 2 for k in range(20)]
-    assert person_codes(ids, 20).tolist() == [k // 2 for k in range(20)]
-    assert person_codes([2**63, -1, 2**63 + 1, -1], 4).tolist() == [1, 0, 2, 0]
+    assert distinct_persons(ids, 20)[1].tolist() == [k // 2 for k in range(20)]
+    assert distinct_persons([2**63, -1, 2**63 + 1, -1], 4)[1].tolist() == [1, 0, 2, 0]
     if hasattr(getattr(np, "dtypes", None), "StringDType"):
         names = np.array(["b", "a", "b"], dtype=np.dtypes.StringDType())
-        assert person_codes(names, 3).tolist() == [1, 0, 1]
+        assert distinct_persons(names, 3)[1].tolist() == [1, 0, 1]
         lacking = np.array(["b", None], dtype=np.dtypes.StringDType(na_object=None))
         with pytest.raises(ValueError, match="missing values"):
-            person_codes(lacking, 2)
+            distinct_persons(lacking, 2)
