@@ -204,6 +204,8 @@ def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
 
 def encode(labels: np.ndarray, known: np.ndarray, message: str) -> np.ndarray:
     """Return the position of each label in the sorted `known`; errors name no label."""
+    if not len(labels):  # they have no kind
+        return np.zeros(0, dtype=np.intp)
     numeric = [array.dtype.kind in "biuf" for array in (labels, known)]
     if numeric[0] != numeric[1]:
         raise ValueError(message)

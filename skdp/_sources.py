@@ -102,11 +102,6 @@ class LabelCodes:
         codes = encode(labels, self.classes, UNKNOWN_LABELS + _mismatch(labels, self.classes))
         return codes.astype(kind, copy=False)
 
-    @property
-    def nothing(self) -> np.ndarray:
-        """Codes of no labels."""
-        return np.zeros(0, dtype=np.float64 if len(self.classes) == 2 else np.intp)
-
 
 def _mismatch(y: np.ndarray, classes: np.ndarray) -> str:
     """Say how the kinds of labels differ, if they do."""
@@ -132,8 +127,3 @@ class ClippedTargets:
     def __call__(self, y: Any) -> np.ndarray:
         targets = np.asarray(y, dtype=np.float64)
         return np.asarray(np.clip(targets, self.low, self.high) - self.middle)
-
-    @property
-    def nothing(self) -> np.ndarray:
-        """No targets."""
-        return np.zeros(0)

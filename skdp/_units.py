@@ -86,11 +86,6 @@ class ClippedWeights:
     def __call__(self, sample_weight: Any) -> np.ndarray:
         return record_weights(sample_weight, self.bound, len(sample_weight))
 
-    @property
-    def nothing(self) -> np.ndarray:
-        """No weights."""
-        return np.zeros(0)
-
 
 @without_warnings()
 def record_weights(sample_weight: Any, bound: float, n_samples: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
@@ -14,17 +14,8 @@ from skdp.data.sources import Chunk
 from skdp.problems.marks import MarkKey, Positions, as_numbers
 from skdp.problems.records import Records
 
-
-class Encoder(Protocol):
-    """From targets or groups of a chunk to their encoding."""
-
-    def __call__(self, column: Any, /) -> np.ndarray: ...
-
-    @property
-    def nothing(self) -> np.ndarray:
-        """The encoding of no records."""
-
-
+#: From targets, groups or weights of records, of which there may be none, to their encoding.
+Encoder = Callable[[Any], np.ndarray]
 #: From ids of persons of a chunk, and its number of records, to sorted ids and codes.
 Persons = Callable[[Any, int], tuple[np.ndarray, np.ndarray]]
 
@@ -108,13 +99,10 @@ class Bounding:
 
     def nothing(self, X: Any) -> Encoded:
         """Return no records in numbers; X has no rows."""
-        return Encoded(
-            X,
-            None if self.targets is None else self.targets.nothing,
-            None if self.groups is None else self.groups.nothing,
-            None if self.weights is None else self.weights.nothing,
-            None if self.persons is None else np.zeros(0, dtype=np.intp),
-        )
+        encoders = self.targets, self.groups, self.weights
+        targets, groups, weights = (each and each(np.zeros(0)) for each in encoders)
+        persons = None if self.persons is None else np.zeros(0, dtype=np.intp)
+        return Encoded(X, targets, groups, weights, persons)
 
     def records(self, encoded: Encoded) -> Records:
         """Return the bounded records of what was encoded."""

@@ -68,11 +68,6 @@ class GroupCodes:
         message = "groups contains labels that are not in `group_names`."
         return order[encode(as_labels("groups", groups), self.names[order], message)]
 
-    @property
-    def nothing(self) -> np.ndarray:
-        """Codes of no groups."""
-        return np.zeros(0, dtype=np.intp)
-
 
 def classes_as_groups(targets: np.ndarray) -> np.ndarray:
     """Return the class of each record."""
