@@ -61,6 +61,11 @@ class Chunk(NamedTuple):
     sample_weight: Any = None
     unmapped: Any = None
 
+    def take(self, rows: slice | np.ndarray) -> Chunk:
+        """Return the records of `rows`."""
+        tables = (getattr(part, "iloc", part) for part in self)
+        return Chunk(*(None if table is None else table[rows] for table in tables))
+
 
 class RecordSource(ABC):
     """Records in numbered chunks that can be read any number of times.

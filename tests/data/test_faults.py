@@ -108,10 +108,7 @@ def entry(value):
 
 def first_two_exchanged(source, k):
     chunk = source.read(k)
-    if len(chunk.y) < 2:
-        return {}
-    rows = np.r_[1, 0, 2 : len(chunk.y)]
-    return {name: part[rows] for name, part in chunk._asdict().items() if part is not None}
+    return chunk.take(np.r_[1, 0, 2 : len(chunk.y)])._asdict() if len(chunk.y) > 1 else {}
 
 
 #: Faults of readers, and of engines: what chunk 2 is, and which chunks are merged.
