@@ -17,6 +17,7 @@ from skdp.tabular import (
     Category,
     Date,
     DPTabularClassifier,
+    DPTabularRegressor,
     FeaturePlan,
     Number,
     TableEncoder,
@@ -340,6 +341,22 @@ def test_all_columns_at_fault_are_named_at_once():
 def test_invalid_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         TableEncoder(**parameters).fit([[0.0]])
+
+
+def test_one_declared_category_in_a_column_is_enough():
+    """Wherever it stands, and in sources none; others count where they have a feature."""
+    X, y = pd.DataFrame({"x": ["b"] * 99 + ["a"]}), np.zeros(100)
+    parts = [slice(0, 50), slice(50, 100)]
+    encoder = TableEncoder({"x": ["a"]}, features="linear").fit(X)
+    assert encoder.transform(X).sum() == encoder.transform(X)[-1].sum() > 0.0
+    TableEncoder({"x": ["a"]}).fit(ChunkSource(lambda k: X[parts[k]], n_chunks=2))
+    TableEncoder({"x": Category(["z"], other=True)}).fit(X)
+    model = DPTabularRegressor(columns={"x": ["z"]}, target_range=(0, 1))
+    with pytest.raises(ValueError, match="'x' has no value"):
+        model.fit(X, y)
+    model.fit(ChunkSource(lambda k: (X[parts[k]], y[parts[k]]), n_chunks=2))
+    assert model.encoder_.n_features_in_ == 1
+    assert model.set_params(columns={"x": ["a"]}).fit(X, y).encoder_.n_features_in_ == 1
 
 
 def test_records_in_chunks_are_encoded_where_they_are_read():
