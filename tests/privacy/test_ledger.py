@@ -60,10 +60,10 @@ def refuses(path, match, error=LedgerError):
 
 
 def test_written_by_hand(path):
-    """What the tests below write is a ledger if nothing is wrong with it."""
+    """What the tests below write is a ledger if nothing is wrong with it, of any size."""
     write(path, spent(pure()), {"closed": "x"})
     accountant = BudgetAccountant.load(path)
-    accountant.spend(pure())
+    accountant.spend(pure(), "x" * 2**20)
     assert accountant.total() == (0.5, 0.0)
 
 
@@ -235,7 +235,16 @@ class TestOtherFiles:
         with pytest.raises(LedgerError, match="is empty"):
             BudgetAccountant.repair(path)
 
-    @pytest.mark.parametrize("text", ["a,b\n1,2\n3,4", '{"ledger": "other"}\n', "{"])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "a,b\n1,2\n3,4",
+            '{"ledger": "other"}\n',
+            "{",
+            '{"ledger": "skdp", "version": 2, "id": "x", "epsilon": 1, "delta": 0, '
+            '"neighbouring": null}',  # a header that was cut off
+        ],
+    )
     def test_repair_leaves_other_files_alone(self, path, text):
         with open(path, "w") as file:
             file.write(text)
