@@ -42,6 +42,7 @@ def test_reports_come_back_from_their_dictionaries():
     assert report.caveats and report.remarks
     assert PrivacyReport.from_dict(report.to_dict()) == report
     plain = json.loads(json.dumps(report.to_dict()))
+    assert report.noise is not None and "noise" not in plain
     again = PrivacyReport.from_dict(plain)
     assert json.loads(json.dumps(again.to_dict())) == plain and str(again) == str(report)
     with pytest.raises(ValueError, match="not that of its releases"):
