@@ -21,6 +21,7 @@ from every_estimator import ESTIMATORS as MODELS
 import skdp
 from skdp.inspection import plan_fit
 from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer, DPStandardScaler
+from skdp.robust import worst_group_loss, worst_group_score
 from skdp.synthetic import DPSyntheticData
 from skdp.tabular import DPTabularClassifier, DPTabularRegressor, TableEncoder
 
@@ -49,22 +50,12 @@ FAMILIES = {
     # the convention of the nearest model of scikit-learn; "auto" is 0 for groups
     "alpha": (LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, ADVERSARIAL, GROUPED),
     # the same in phases; one per group of features
-    "alpha_": (LINEAR + ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:]),
+    "alpha_": (LINEAR + ADVERSARIAL, GROUPED, TUNED),
     # two classes only
     "classes": (MULTICLASS + NETWORK + TABULAR[:1],),
     "classes_": (MULTICLASS + NETWORK + TABULAR[:1],),
-    # the log loss with an intercept alone; others refer to the first
-    "class_weight": (LINEAR_CLASSIFIERS[:1], (LINEAR_CLASSIFIERS[1], TUNED[0]), TABULAR[:1]),
-    **{
-        name: (family[:1], family[1:])
-        for names, family in (
-            (("columns", "maps"), TABULAR),
-            (("attack_norm", "attack_radius"), ADVERSARIAL),
-            (("group_proportions",), GROUPED + NETWORK),
-            (("alpha_bounds",), TUNED),
-        )
-        for name in names
-    },
+    # the log loss with an intercept alone
+    "class_weight": ((*LINEAR_CLASSIFIERS, TUNED[0]), TABULAR[:1]),
     # Gaussian noise only; public factors only; of the last step
     "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED + TABULAR, NETWORK, SYNTHETIC),
     "group_proportions_": (GROUPED, NETWORK),
@@ -80,12 +71,9 @@ FAMILIES = {
     ),
     # other values
     "neighbouring": (LINEAR + ADVERSARIAL + TABULAR + TUNED, GROUPED, NETWORK, SYNTHETIC),
-    "method": (
-        *(LINEAR, ADVERSARIAL[:1], ADVERSARIAL[1:], GROUPED[:1], GROUPED[1:]),
-        *(TUNED[:1], TUNED[1:], SYNTHETIC),
-    ),
-    "solver": (LINEAR, ADVERSARIAL, GROUPED[:1], GROUPED[1:], TUNED),
-    "intervals": (("DPLogisticRegression",), ("DPRidge",), TABULAR),
+    "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
+    "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
+    "intervals": (("DPLogisticRegression", "DPRidge"), TABULAR),
     # without solvers
     "verbose": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK + SYNTHETIC + TABULAR),
 }
@@ -154,6 +142,13 @@ def test_one_text_for_what_estimators_share(name):
     found = [{texts[estimator] for estimator in family} for family in families]
     assert all(len(family) == 1 for family in found), found
     assert len(set.union(*found)) == len(families)  # an exception that is none is taken out
+
+
+def test_one_text_for_what_the_scores_of_groups_share():
+    """All parameters but the metric, which is a score in one function and a loss in the other."""
+    score, loss = (dict(entries(f)) for f in (worst_group_score, worst_group_loss))
+    assert score.pop("metric") != loss.pop("metric")
+    assert score == loss
 
 
 #: Values of parameters that may select another private algorithm than the default one.

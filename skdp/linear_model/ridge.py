@@ -50,7 +50,9 @@ class DPRidge(CoefficientIntervalsMixin, DPLinearRegression):
         What solves, and selects a method that does: a name of `skdp.solvers.SOLVERS` such as
         "lbfgs", a `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.
     intervals : bool, default=False
-        As of :class:`DPLogisticRegression`.
+        Whether :meth:`coef_interval` is to give confidence intervals of the coefficients. A
+        Newton step is then released with half of the squared mu of the budget, and `coef_` has
+        more noise. By the default method, for records of one weight and replace-one neighbours.
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None

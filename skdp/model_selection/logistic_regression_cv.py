@@ -48,7 +48,9 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     classes : array-like or None, default=None
         The public labels, sorted in `classes_`. None: taken from y with a `PrivacyLeakWarning`.
     class_weight : dict, "balanced" or None, default=None
-        As of :class:`~skdp.linear_model.DPLogisticRegression`.
+        Cost of an error for each class; 1 for those that are not named. It shifts the intercept of
+        a log loss at no price, and else weighs the records. "balanced": inverse to the shares of
+        the classes that "gradient" and "output" release for the log loss.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced, or added or removed, with less noise.
     n_public : int or None, default=None

@@ -28,7 +28,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         "gradient", with `penalty_groups` "bilevel"; with delta = 0 or a solver what
         :class:`~skdp.linear_model.DPRidge` takes, which tunes nothing.
     alpha_bounds : tuple of two floats or None, default=None
-        Public. As of :class:`DPLogisticRegressionCV`.
+        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None: no bounds,
+        but for bilevel tuning as published from 1e-6 to 10 times the square of `data_norm`. Beside
+        `penalty_groups` they select "gradient".
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
         alpha. None: one alpha for all. More than about ten groups choose by chance.
@@ -67,7 +69,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     target_range_ : tuple of two floats
         That of the fit, which predictions are clipped to.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
-        As of :class:`DPLogisticRegressionCV`.
+        The penalty that was chosen, or that the shrinkage by the noise is equivalent to. If there
+        are groups, one per group, in the order of the sorted labels, and at the end that of the
+        intercept where it has one.
     alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
         The penalties on the way to the chosen one, which is the last. With "bilevel" first those of
         the shrinkage alone, then with those that the factors of the columns stand for.

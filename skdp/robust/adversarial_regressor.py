@@ -33,9 +33,14 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     attack_norm : {1, 2, numpy.inf} or callable, default=2
-        As of :class:`DPAdversarialClassifier`.
+        Norm that the attacker's perturbation is measured in. A callable ``weights -> ndarray`` is
+        any convex set with 0 in it: it returns the perturbation p in it with the largest
+        ``p . weights``, for `attack_radius` 1 (a gradient of the support function). It needs
+        noisy gradients.
     attack_radius : float, default=0.1
-        In units of the bounded rows, as of :class:`DPAdversarialClassifier`.
+        Largest size of a perturbation, in the units of the rows *after* they were scaled down to
+        `data_norm`: the attacker moves the bounded row, the constant feature of the intercept
+        excepted. 0 is the model without an attack.
     alpha : "auto" or float, default="auto"
         L2 penalty on the mean loss, which selects "output". "auto": of "output", by a public bound
         on the expected loss, a function of the shape of X, the budget, the attack and the bounds.
@@ -52,7 +57,9 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     weight_bound : float or None, default=None
         Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     method : {"auto", "gradient", "output"} or Method, default="auto"
-        As of :class:`DPAdversarialClassifier`.
+        A name, or an object of :mod:`skdp.methods`. "gradient" descends along noisy sums of
+        clipped gradients, each at the row as the attacker moves it. "output" is
+        :class:`skdp.methods.OutputPerturbation`.
     solver : str, Solver or callable, default="auto"
         As of :class:`~skdp.linear_model.DPLinearClassifier`. Solvers that draw batches of records
         are refused: the worst cases of all records share a term.

@@ -74,8 +74,12 @@ def worst_group_loss(
 
     Parameters
     ----------
-    y_true, y_pred, groups : array-like
-        As of :func:`worst_group_score`, which raises the same errors.
+    y_true : array-like of shape (n_samples,)
+        Labels or targets.
+    y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        What `metric` takes.
+    groups : array-like of shape (n_samples,)
+        Groups of the records. Groups without records are left out.
     metric : callable ``(y_true, y_pred, **options) -> float``, default=log_loss
         A loss: smaller is better. The log loss needs ``labels`` where a group may lack a class.
     **options : dict
@@ -85,6 +89,11 @@ def worst_group_loss(
     -------
     float
         The largest loss of a group.
+
+    Raises
+    ------
+    ValueError
+        Without groups, or if lengths differ.
 
     See Also
     --------

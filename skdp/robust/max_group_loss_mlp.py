@@ -48,7 +48,10 @@ class DPMaxGroupLossMLPClassifier(GroupedModel, PrivateClassifier):
     group_names : array-like or None, default=None
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
     group_proportions : {"private", "public"}, array-like or dict, default="private"
-        As of :class:`DPMaxGroupLossClassifier`: "public" protects no group of a record.
+        The sizes of the groups. "private": released with noise, from a part of the budget.
+        "public": those of `groups`, whose values are then not protected. Else public proportions,
+        in the order of `group_names` (sorted, if these are None) or by name (also a Series of
+        pandas), whose sum is 1; they must not be frequencies in the private records.
     max_group_weight : float, default=10.0
         Bound W on the weight 1 / p of a group with the share p, >= 1. Noise grows with it. If p is
         below 1 / W, the group counts for p W of one, and may be left behind at any budget.

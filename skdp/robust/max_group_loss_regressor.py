@@ -35,7 +35,10 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     group_names : array-like or None, default=None
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
     group_proportions : {"private", "public"}, array-like or dict, default="private"
-        As of :class:`DPMaxGroupLossClassifier`: "public" protects no group of a record.
+        The sizes of the groups. "private": released with noise, from a part of the budget.
+        "public": those of `groups`, whose values are then not protected. Else public proportions,
+        in the order of `group_names` (sorted, if these are None) or by name (also a Series of
+        pandas), whose sum is 1; they must not be frequencies in the private records.
     alpha : "auto" or float, default="auto"
         L2 penalty of the objective, which selects "output" and enters after the releases. "auto":
         none. Methods as published have their own.
@@ -58,9 +61,14 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         Public bound on `sample_weight`; larger weights are clipped to it. None: 1, with a warning.
     method : {"auto", "gradient", "output", "saddle", "phased", "rgda", "mirror_descent"} \
             or Method, default="auto"
-        As of :class:`DPMaxGroupLossClassifier`.
+        Private algorithm: a name, or an object of :mod:`skdp.methods` with parameters of its own.
+        "auto" is "gradient" for delta > 0, the log loss and the squared error; else, and with an
+        `alpha` or a `solver`, "output", where it is proven, or "phased".
     solver : str, Solver, SaddleSolver or callable, default="auto"
-        As of :class:`DPMaxGroupLossClassifier`.
+        What solves: "auto", a name such as "newton" or "lbfgs", a `skdp.solvers.Solver`, or a
+        callable ``(problem, accuracy) -> array``; it selects "output". A name such as
+        "extragradient", or a `skdp.solvers.SaddleSolver`, selects "phased", where a callable is one
+        ``(problem, accuracy) -> (x, y)``. An object of `method` has its own.
     accountant : BudgetAccountant or None, default=None
         Is charged before a record is read, besides those of open ``with`` blocks.
     random_state : int, RandomState, Generator or None, default=None

@@ -217,7 +217,10 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     delta : float, default=1e-6
         In [0, 1), far below 1 / n_samples; 0 is pure epsilon-differential privacy.
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
-        Public. As of :class:`DPTabularClassifier`.
+        Public. A dict for data frames; a list in the order of the columns, or one range for all,
+        for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
+        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`. Limits of
+        ``Number()`` are found, for 5 % more noise in the rest.
     features : {"auto", "linear", "curves", "pairs"}, default="auto"
         "auto": what the budget pays for (:class:`FeaturePlan`). "linear": positions in ranges and
         indicators. "curves": also cosines of each number up to frequency 6. "pairs": also products.
@@ -227,7 +230,9 @@ class DPTabularRegressor(RegressorMixin, TabularModel):
     columns_left : {"error", "drop"}, default="error"
         What to do with columns of X that are not declared.
     maps : {"auto"} or None, default="auto"
-        As of :class:`DPTabularClassifier`.
+        "auto": where the budget pays for it, 2 to 10 % of it are spent on histograms of the
+        numbers; ranges that are too wide and heavy tails then cost little, and columns that are
+        visibly constant are left out. None: numbers are used as they are.
     target_range : tuple of two floats or None, default=None
         Public range of y; targets and predictions are clipped to it. None: (-1, 1) and a warning.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"

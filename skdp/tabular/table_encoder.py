@@ -46,7 +46,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     columns : dict of {name: declaration}, list of declarations, or pair, default=(-1.0, 1.0)
-        Public. As of :class:`DPTabularClassifier`, but numbers need limits.
+        Public. A dict for data frames; a list in the order of the columns, or one range for all,
+        for arrays. A pair (low, high) is a :class:`Number`, a list of values a :class:`Category`,
+        ``bool`` a :class:`Flag`; there are also :class:`Date` and :class:`Text`.
     features : {"linear", "curves", "pairs"} or FeaturePlan, default="curves"
         "linear": the positions and indicators. "curves": these, and cosines of each number up to
         frequency 6. "pairs": also the products. :meth:`FeaturePlan.for_budget` takes what a budget
