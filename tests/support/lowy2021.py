@@ -26,7 +26,7 @@ def published_scale(budget, sensitivity):
     return sensitivity * k_factor(budget) / (math.sqrt(2) * budget.epsilon)
 
 
-def printed_e13_gap(budget, d, n):
+def printed_e7_gap(budget, d, n):
     """Thm 3.4, 2, with L = R = 1: for delta > 0 without the divisor ``(1 + q)^2``."""
     q = lowy_noise_factor(budget, d)
     return (q / n) ** 1.5 / ((1 + q) ** 2 if budget.is_pure else 1.0)

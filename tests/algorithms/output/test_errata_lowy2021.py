@@ -1,9 +1,9 @@
-"""The errata of Lowy and Razaviyayn (2021) on noise, accuracy and iterations.
+"""The errata of Lowy and Razaviyayn (2021) on noise and accuracy: L1 to L3, L8 and L13.
 
-L1 to L3, L5, L8 and L13: each printed form is written out in a function ``printed_...``. A test
-shows what it does to the stated (epsilon, delta), by exact computation, and that ours keeps it on
-the same data. Where the printed form costs utility but no privacy, the test says so. L4, L6 and L7
-are about solvers that the package does not have.
+Each printed form is written out in a function ``printed_...``. A test shows what it does to the
+stated (epsilon, delta), by exact computation, and that ours keeps it on the same data. Where the
+printed form costs utility but no privacy, the test says so. The errata of solvers, L4 to L7, are
+in test_errata_lowy2021_solvers.py.
 
 Throughout, d is the dimension, ``k = c + sqrt(c^2 + epsilon)``, ``q = d / epsilon`` (delta = 0) or
 ``sqrt(d) k / epsilon``, ``r = q / n``; F has L, mu, beta on the ball of radius R.
@@ -16,17 +16,12 @@ import math
 
 import numpy as np
 import pytest
-from lowy2021 import exact_delta, k_factor, printed_e13_gap, published_scale
+from lowy2021 import exact_delta, k_factor, printed_e7_gap, published_scale
 from scipy.special import ndtr
 
 from skdp.algorithms import plan_output_perturbation
 from skdp.algorithms.output.published import lowy_gap, lowy_noise_factor, lowy_regularisation
-from skdp.mechanisms import (
-    GaussianMechanism,
-    SphericalLaplaceMechanism,
-    calibrated_mechanism,
-    gaussian_noise_multiplier,
-)
+from skdp.mechanisms import GaussianMechanism, SphericalLaplaceMechanism, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Ball,
@@ -37,8 +32,7 @@ from skdp.problems import (
     Records,
     WholeSpace,
 )
-from skdp.solvers import AcceleratedGradient, Solver, solve_certified
-from skdp.solvers.accelerated_gradient import accelerated_gradient_iterations
+from skdp.solvers import Solver, solve_certified
 
 UNIT = ProblemConstants(
     n_records=1000, dimension=10, strong_convexity=0.1, lipschitz=1.0, gradient_diameter=2.0,
@@ -234,87 +228,6 @@ class TestE3AccuracyInExpectation:
         assert np.linalg.norm(wrong - solution) > plan.mechanism.sensitivity
 
 
-# --- erratum L5 -----------------------------------------------------------------------------------
-
-
-def printed_e5_iterations(beta, mu, lipschitz, radius, q):
-    """Cor. 3.3 b: ``ceil(sqrt(kappa) log(beta R^2 mu / L^2 max{1, q^2 / kappa}))``."""
-    kappa = beta / mu
-    inside = beta * radius**2 * mu / lipschitz**2 * max(1.0, q**2 / kappa)
-    return math.ceil(math.sqrt(kappa) * math.log(inside))
-
-
-def accelerated_gradient(problem, beta, mu, start, iterations):
-    """Alg. 4 as printed."""
-    ratio = math.sqrt(beta / mu)
-    momentum = (ratio - 1) / (ratio + 1)
-    w, y = start, start
-    for _ in range(iterations):
-        before, y = y, problem.domain.project(w - problem.gradient(w) / beta)
-        w = (1 + momentum) * y - momentum * before
-    return y
-
-
-class TestE5IterationsOfAcceleratedGradient:
-    """Printed, Cor. 3.3 b: ``max{1, q^2 / kappa}``. Correct: ``max{1, 1 / (kappa q^2)}``."""
-
-    budget = PrivacyBudget(500.0, 1e-5)
-    mu, beta, radius = 1.0, 5 / 3, 1.0
-    center = 0.999
-
-    def neighbours(self):
-        x = math.sqrt(self.beta - self.mu)
-        for record in (0.0, x):
-            yield FiniteSumProblem(
-                Records(np.array([[record]]), x, targets=np.array([record * self.center])),
-                HalfSquaredLoss(x),
-                self.mu,
-                Ball(self.radius),
-                center=np.array([self.center]),
-            )
-
-    def setting(self):
-        lipschitz = self.beta * (self.radius + self.center)
-        q = lowy_noise_factor(self.budget, 1)
-        gap = lipschitz**2 / self.mu * min(self.beta / self.mu * q**2, 1.0)
-        return lipschitz, q, gap, math.sqrt(2 * gap / self.mu)
-
-    def test_e5_the_printed_iterations_break_the_promise(self):
-        lipschitz, q, gap, tolerance = self.setting()
-        printed = printed_e5_iterations(self.beta, self.mu, lipschitz, self.radius, q)
-        printed = max(1, printed)  # it is not even positive
-        start = np.array([-self.radius])
-        points, gaps = [], []
-        for problem in self.neighbours():
-            points.append(accelerated_gradient(problem, self.beta, self.mu, start, printed))
-            gaps.append(problem.value(points[-1]) - problem.value(np.array([self.center])))
-        assert max(gaps) > 4 * gap
-        moved = float(np.linalg.norm(points[0] - points[1]))
-        scale = published_scale(self.budget, 2 * tolerance)
-        assert exact_delta(moved, scale, self.budget.epsilon) > 0.5
-
-    def test_e5_our_iterations_are_enough(self):
-        _, _, gap, tolerance = self.setting()
-        iterations = accelerated_gradient_iterations(
-            self.beta, self.mu, self.radius + self.center, tolerance
-        )
-        start = np.array([-self.radius])
-        counted, certified = [], []
-        for problem in self.neighbours():
-            assert problem.smoothness == pytest.approx(self.beta)
-            counted.append(accelerated_gradient(problem, self.beta, self.mu, start, iterations))
-            best = problem.value(np.array([self.center]))
-            assert problem.value(counted[-1]) - best <= gap
-            solution = solve_certified(problem, tolerance, AcceleratedGradient(), start)
-            assert len(solution.attempts) == 1
-            certified.append(solution.point)
-        scale = calibrated_mechanism(self.budget, 2 * tolerance, "zwb").noise_scale
-        for points in (counted, certified):
-            moved = float(np.linalg.norm(points[0] - points[1]))
-            assert moved <= 2 * tolerance
-            assert exact_delta(moved, scale, self.budget.epsilon) <= self.budget.delta
-
-
 # --- erratum L8 -----------------------------------------------------------------------------------
 
 
@@ -411,7 +324,7 @@ class TestE13AccuracyForConvexLosses:
         norm = math.sqrt(2) * math.exp(math.lgamma((d + 1) / 2) - math.lgamma(d / 2))
         risks = {}
         for name, gap in (
-            ("printed", printed_e13_gap(budget, d, n)),
+            ("printed", printed_e7_gap(budget, d, n)),
             ("ours", lowy_gap(budget, d, n, 1.0, math.inf, radius=1.0)),
         ):
             tolerance = math.sqrt(2 * gap / ridge)
