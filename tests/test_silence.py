@@ -162,15 +162,15 @@ def test_every_data_set_is_fitted_in_silence(run, strict):
 #: Where weights of records in memory are divided and multiplied, before any fit.
 WEIGHED = {
     "bound": lambda weights, _: record_weights(weights, 0.5, N),
-    "weights": lambda weights, records: records.with_weights(weights).shares,
-    "persons": lambda _, records: records.of_persons(np.arange(N) // 4).shares,
+    "weights": lambda weights, records: records.of_units(weights).shares,
+    "persons": lambda _, records: records.of_units(None, np.arange(N) // 4).shares,
 }
 
 
 @pytest.mark.parametrize("place", list(WEIGHED))
 def test_weights_are_read_in_silence(place, strict):
     weights = np.resize([0.0, 5e-324, 1e-308, 0.3, 1.0, HUGE], N)
-    records = Records(np.ones((N, 1)), 1.0).with_weights(np.minimum(weights, 1.0))
+    records = Records(np.ones((N, 1)), 1.0).of_units(np.minimum(weights, 1.0))
     read = WEIGHED[place](weights if place == "bound" else records.shares, records)
     assert (read >= 0.0).all() and (read <= 1.0).all()
     assert (read[weights >= 1.0] >= 0.25).all()

@@ -258,8 +258,7 @@ class DPLinearClassification(PrivateClassifier, DPLinearModel):
         elif self.class_weight is not None:
             costs = declared_costs(self.class_weight, self.classes_)
             if not (risk.loss.has_odds and self.fit_intercept):
-                weigh: Any = WeighedClasses(costs / costs.max())
-                return weigh(records) if records.in_memory else records.viewed(weigh)
+                return records.viewed(WeighedClasses(costs / costs.max()))
         return records
 
     def _set_coefficients(self, weights: Any, loss: Loss, d: int) -> None:
@@ -306,4 +305,4 @@ class WeighedClasses:
     costs: np.ndarray
 
     def __call__(self, records: Records) -> Records:
-        return records.with_weights(self.costs[np.asarray(records.targets, dtype=np.intp)])
+        return records.of_units(self.costs[np.asarray(records.targets, dtype=np.intp)])

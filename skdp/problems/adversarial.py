@@ -283,10 +283,9 @@ class AdversarialProblem(UnbatchedProblem):
         u, targets, first, curved, shift = attacked_margins(
             self.margins(w), self.records.targets, nu, attack.radius, self.residual_width
         )
-        weighted = self.records.weighted
-        value = float(weighted(self.loss.value(u, targets)).sum()) / n
+        value = self._sum(self.loss.value(u, targets)) / n
         derivative = self.loss.derivative(u, targets)
-        push = float(weighted(shift * derivative).sum()) / n
+        push = self._sum(shift * derivative) / n
         total = self.pull_back(derivative * first)
         total[:d] += push * direction
         if not hessian:
@@ -297,7 +296,7 @@ class AdversarialProblem(UnbatchedProblem):
         mixed = np.outer(self.pull_back(shift * first * second), direction)
         out[:, :d] += mixed
         out[:d, :] += mixed.T
-        out[:d, :d] += float(weighted(shift**2 * second).sum()) / n * np.outer(direction, direction)
+        out[:d, :d] += self._sum(shift**2 * second) / n * np.outer(direction, direction)
         out[:d, :d] += push * attack.surrogate_hessian(w[:d], self.width)
         return value, total, out
 

@@ -41,7 +41,7 @@ class CategoricalRecords:
     codes: np.ndarray
     #: Number of categories per column.
     sizes: tuple[int, ...]
-    #: Shape (n_records,). Weights of records, from :meth:`of_persons`; None where every record is a
+    #: Shape (n_records,). Weights of records, from :meth:`of_units`; None where every record is a
     #: unit of its own.
     shares: np.ndarray | None = None
     #: Number of units.
@@ -51,42 +51,36 @@ class CategoricalRecords:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.sizes):
             raise ValueError("codes must have one column per entry of sizes.")
 
-    def of_persons(self, persons: np.ndarray, n_persons: int | None = None) -> CategoricalRecords:
-        """Weigh the records of each person so that their weights add up to 1, exactly.
-
-        Weights are multiples of 2^-s, as large an s that sums over all records have 32 digits. What
-        is left by division goes to the records of a person in the order of their codes, whatever
-        the order of the table (docs/theory/persons.md). Codes of persons are from 0 on without a
-        gap; `n_persons` is the number of persons of the table that these are records of, by default
-        of these.
-        """
-        if n_persons is None:
-            n_persons = int(persons.max()) + 1
-        unit = 1 << (_WEIGHT_BITS - n_persons.bit_length())
-        order = np.lexsort((*self.codes.T, persons))
-        shares = np.empty(len(persons))
-        shares[order] = shared_units(persons[order], unit) / unit
-        return replace(self, shares=shares, n_persons=n_persons)
-
-    def weighted(
+    def of_units(
         self,
-        weights: np.ndarray,
+        weights: np.ndarray | None = None,
         persons: np.ndarray | None = None,
         n_units: int | None = None,
     ) -> CategoricalRecords:
-        """Weigh the records; those of a person by 1 over the number that have a weight, too.
+        """Weigh the records so that counts are exact; `weights` or `persons` may be None.
 
-        Weights in [0, 1] are rounded down to multiples of a power of two, so that counts are exact.
-        `n_units` is the number of units of the table that these are records of, by default of
-        these.
+        Without weights those of the records of each person add up to 1, exactly: multiples of 2^-s,
+        as large an s that sums over all records have 32 digits. What is left by division goes to
+        the records of a person in the order of their codes, whatever the order of the table
+        (docs/theory/persons.md). Weights in [0, 1], divided by the number of records of the person
+        that have one, are rounded down to multiples of a power of two.
+
+        Codes of persons are from 0 on without a gap; `n_units` is the number of units of the table
+        that these are records of, by default of these.
         """
         if n_units is None:
-            n_units = len(weights) if persons is None else int(persons.max()) + 1
-        unit = 1 << (_COUNT_BITS - n_units.bit_length())
-        numbers = np.ones(len(weights))
-        if persons is not None:
-            numbers = np.maximum(np.bincount(persons, weights > 0.0), 1.0)[persons]
-        shares = np.floor(weights * np.floor(unit / numbers)) / unit
+            n_units = len(self.codes) if persons is None else int(persons.max()) + 1
+        if weights is not None:
+            unit, numbers = 1 << (_COUNT_BITS - n_units.bit_length()), np.ones(len(weights))
+            if persons is not None:
+                numbers = np.maximum(np.bincount(persons, weights > 0.0), 1.0)[persons]
+            shares = np.floor(weights * np.floor(unit / numbers)) / unit
+        elif persons is not None:
+            unit, shares = 1 << (_WEIGHT_BITS - n_units.bit_length()), np.empty(len(persons))
+            order = np.lexsort((*self.codes.T, persons))
+            shares[order] = shared_units(persons[order], unit) / unit
+        else:
+            return self
         return replace(self, shares=shares, n_persons=n_units)
 
     @property

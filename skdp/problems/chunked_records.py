@@ -127,9 +127,8 @@ class ChunkedRecords:
 
     in_memory = False
     factors = None
-    #: Of records in memory alone.
-    groups = targets = None
-    #: As of :class:`Records`; codes of persons and weights are those of no records.
+    #: As of :class:`Records`; what there is one of for each record is that of no records.
+    targets, groups = map(_of_records, ("targets", "groups"))
     persons, shares, is_slack = map(_of_records, ("persons", "shares", "is_slack"))
     data_norm, intercept = map(_of_records, ("data_norm", "intercept"))
     width, norm_bound, block_size = map(_of_records, ("width", "norm_bound", "block_size"))
@@ -174,18 +173,9 @@ class ChunkedRecords:
         """Replace the value of the intercept feature."""
         return self._bounded(intercept=intercept)
 
-    def with_default_groups(self, groups: Callable[[np.ndarray], np.ndarray]) -> ChunkedRecords:
-        """Make groups of the targets."""
-        return self.viewed(RecordCall("with_default_groups", (groups,)))
-
     def viewed(self, view: Callable[[Records], Records]) -> ChunkedRecords:
         """View the bounded records of every chunk, on top of earlier views."""
         return self._bounded(views=(*self._bounding.views, view))
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether the records have groups."""
-        return self._bounding.groups is not None
 
     def check_targets(self, loss: Loss) -> None:
         """Do nothing: the encoding of the targets is that of the loss."""

@@ -21,7 +21,6 @@ from skdp.problems.loss_sums import (
     Curvature,
     CurvatureProduct,
     GradientSum,
-    LossSum,
     QuadraticMoments,
     ValueAndGradientSum,
 )
@@ -120,10 +119,6 @@ class FiniteSumProblem(Problem):
 
     def _lipschitz_at(self, norm: float) -> float:
         return self.loss.lipschitz(self.records.norm_bound, norm)
-
-    def value(self, w: np.ndarray) -> float:
-        total = self.records.total(LossSum(self.loss, self._unpack(w)))
-        return total / self.n_public + self.penalty(w)
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
         if self._moments is not None:
@@ -230,7 +225,12 @@ class UnbatchedProblem(FiniteSumProblem):
     offers = frozenset({"hessian"})
     is_quadratic = False
 
-    value, gradient, hessian_vector = Problem.value, Problem.gradient, Problem.hessian_vector
+    gradient, hessian_vector = Problem.gradient, Problem.hessian_vector
+
+    def _sum(self, values: np.ndarray) -> float:
+        """Sum one value for each record, with its weight."""
+        shares = self.records.shares
+        return float((values if shares is None else values * shares).sum())
 
     @abstractmethod
     def _evaluate(

@@ -21,13 +21,6 @@ class _OfWeights:
     weights: np.ndarray
 
 
-class LossSum(_OfWeights):
-    """Sum of the losses."""
-
-    def __call__(self, block: Block) -> float:
-        return float(block.sum(self.loss.value(block.margins(self.weights), block.targets)))
-
-
 class GradientSum(_OfWeights):
     """Sum of the gradients, shape (n_outputs, width)."""
 
@@ -37,7 +30,7 @@ class GradientSum(_OfWeights):
 
 
 class ValueAndGradientSum(_OfWeights):
-    """Both sums."""
+    """Sums of the losses and of the gradients."""
 
     def __call__(self, block: Block) -> tuple[float, np.ndarray]:
         margins = block.margins(self.weights)

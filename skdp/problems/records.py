@@ -74,7 +74,7 @@ class Records:
     n_features : int
         Without the intercept.
     shares : ndarray of shape (n_records,) or None
-        Weights of the records, from :meth:`with_weights` or :meth:`of_persons`.
+        Weights of the records, from :meth:`of_units`.
     persons : ndarray of int, shape (n_records,), or None
         Whose record each is, ascending.
     is_slack : bool
@@ -154,14 +154,9 @@ class Records:
         other.factors = read_only_view(factors if self.factors is None else self.factors * factors)
         return other
 
-    @property
-    def has_groups(self) -> bool:
-        """Whether there is a group for each record."""
-        return self.groups is not None
-
-    def with_default_groups(self, groups: Callable[[np.ndarray], np.ndarray]) -> Records:
-        """Make groups of the targets."""
-        return self.with_targets(self.targets, groups(self.targets))
+    def viewed(self, view: Callable[[Records], Records]) -> Records:
+        """View the records: as of records in chunks, which are viewed where they are read."""
+        return view(self)
 
     def check_targets(self, loss: Loss) -> None:
         """Refuse targets that are missing or not in the encoding of `loss`."""
@@ -189,40 +184,32 @@ class Records:
         return self.data_norm / np.maximum(norms, self.data_norm) if is_long else None, norms
 
     @without_warnings()
-    def with_weights(self, weights: np.ndarray) -> Records:
-        """Give each record a weight in [0, 1] in every sum, times the one that it has."""
-        other = copy.copy(self)
-        weights = weights if self.shares is None else weights * self.shares
-        other.shares = self._column("weights", weights)
-        other.is_slack = True
-        return other
+    def of_units(
+        self, weights: Any = None, persons: Any = None, max_records: int | None = None
+    ) -> Records:
+        """Give the records weights in [0, 1] in every sum, and persons, each of which may be None.
 
-    @without_warnings()
-    def of_persons(self, persons: np.ndarray, max_records: int | None = None) -> Records:
-        """Weigh the records of each person by one over their number, or `max_records` if larger.
-
-        Earlier weights are multiplied by it; records whose weight is 0 do not count. The records of
-        a person come to stand beside each other: a dense X is then copied block by block when it is
-        needed, a CSR matrix at once, and neither if they stand so already. `persons` has their
-        codes, from 0 on without a gap.
+        Weights are multiplied by those that the records have and, with persons, by one over the
+        number of records of each, or `max_records` if larger; records whose weight is 0 do not
+        count. The records of a person come to stand beside each other: a dense X is then copied
+        block by block when it is needed, a CSR matrix at once, and neither if they stand so
+        already. `persons` has their codes, from 0 on without a gap.
         """
-        part = self
+        other = copy.copy(self)
+        if weights is not None:
+            weights = weights if self.shares is None else weights * self.shares
+            other.shares, other.is_slack = self._column("weights", weights), True
+        if persons is None:
+            return other
         if (np.diff(persons) < 0).any():
             order = np.argsort(persons, kind="stable")
-            part, persons = self.take(order, view=True), persons[order]
-        other = copy.copy(part)
-        other.persons = read_only_view(persons)
-        counted = np.ones(len(persons)) if part.shares is None else part.shares
+            other, persons = other.take(order, view=True), persons[order]
+        counted = np.ones(len(persons)) if other.shares is None else other.shares
         numbers = np.bincount(persons, weights=counted > 0.0)
         shares = counted / np.maximum(numbers, max_records or 1)[persons]
-        other.shares = read_only_view(shares)
-        other.is_slack = part.is_slack or max_records is not None
+        other.persons, other.shares = read_only_view(persons), read_only_view(shares)
+        other.is_slack = other.is_slack or max_records is not None
         return other
-
-    def of_units(self, weights: Any, persons: Any, max_records: int | None = None) -> Records:
-        """Give the records weights and then persons, each of which may be None."""
-        records = self if weights is None else self.with_weights(weights)
-        return records if persons is None else records.of_persons(persons, max_records)
 
     @property
     def n_units(self) -> int:
@@ -292,10 +279,6 @@ class Records:
         if not self.matrix.flags.c_contiguous:
             return self.matrix.T.take(rows, axis=1).T  # by rows, all of X would be copied first
         return self.matrix.take(rows, axis=0)  # faster than by brackets
-
-    def weighted(self, values: np.ndarray) -> np.ndarray:
-        """Multiply one value for each record by its weight."""
-        return values if self.shares is None else values * self.shares
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Return the products of all rows with each weight vector, shape (n_records, k)."""

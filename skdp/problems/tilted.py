@@ -84,18 +84,17 @@ class TiltedProblem(UnbatchedProblem):
     def _evaluate(
         self, w: np.ndarray, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray | None]:
-        margins, targets = self.margins(w), self.records.targets
-        weighted, n = self.records.weighted, self.n_public
+        margins, targets, n = self.margins(w), self.records.targets, self.n_public
         losses = self.loss.value(margins, targets)
         largest = float(losses.max())
         exponents = self.tilt * (losses - largest)
         # > -1: the largest loss contributes 0
-        mean = float(weighted(np.expm1(exponents)).sum()) / n
+        mean = self._sum(np.expm1(exponents)) / n
         # not 1 + expm1: an absolute error of eps in each small weight would add up
         weights = np.exp(exponents)
-        tilted = math.log1p(mean) if mean > -0.5 else math.log(float(weighted(weights).sum()) / n)
+        tilted = math.log1p(mean) if mean > -0.5 else math.log(self._sum(weights) / n)
         value = largest + tilted / self.tilt
-        weights /= weighted(weights).sum()
+        weights /= self._sum(weights)
         residuals = self.loss.derivative(margins, targets)
         single = residuals.ndim == 1
         total = n * self.pull_back(residuals * (weights if single else weights[:, None]))

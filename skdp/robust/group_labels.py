@@ -11,6 +11,7 @@ import numpy as np
 from skdp._checks import shown
 from skdp._estimator import encode
 from skdp._records import has_column, is_missing, refuse_kinds
+from skdp.problems import Records
 
 
 def group_labels(X: Any, groups: Any) -> np.ndarray:
@@ -69,14 +70,14 @@ class GroupCodes:
         return order[encode(as_labels("groups", groups), self.names[order], message)]
 
 
-def classes_as_groups(targets: np.ndarray) -> np.ndarray:
-    """Return the class of each record."""
-    return targets.astype(np.intp)
+def classes_as_groups(records: Records) -> Records:
+    """View records with their classes as groups."""
+    return records.with_targets(records.targets, records.targets.astype(np.intp))
 
 
-def one_group(targets: np.ndarray) -> np.ndarray:
-    """Return the same group for all records."""
-    return np.zeros(len(targets), dtype=np.intp)
+def one_group(records: Records) -> Records:
+    """View records as one group."""
+    return records.with_targets(records.targets, np.zeros(len(records.targets), dtype=np.intp))
 
 
 def are_named(proportions: Any) -> bool:

@@ -177,8 +177,8 @@ class GroupedModel(PrivateModel):
         return values
 
     @property
-    def _default_groups(self) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        """Codes of groups from targets, and names of the groups, if none are given."""
+    def _default_groups(self) -> tuple[Callable[[Records], Records], np.ndarray]:
+        """View of records with groups, and names of the groups, if none are given."""
         if is_classifier(self):
             return classes_as_groups, self.classes_
         return one_group, np.zeros(1, dtype=np.intp)
@@ -212,10 +212,10 @@ class GroupedModel(PrivateModel):
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> Any:
-        are_given = records.has_groups
+        are_given = records.groups is not None
         if not are_given:
-            codes, self.group_names_ = self._default_groups
-            records = records.with_default_groups(codes)
+            view, self.group_names_ = self._default_groups
+            records = records.viewed(view)
         design = Design.of(records, self._public_size(records.n_units))
         groups = self._group_weights(records.groups, design)
         choice = self._choose(design, risk, groups, are_given)

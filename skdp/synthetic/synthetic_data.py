@@ -235,13 +235,10 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             records = CategoricalRecords(encode(X, categories, self._names), sizes)
             of_persons = user_ids is not None
             persons = distinct_persons(user_ids, X.shape[0])[1] if of_persons else None
-            if is_slack:
-                weights = record_weights(sample_weight, bound, X.shape[0])
-                if not weights.any():
-                    raise ValueError(NO_WEIGHT)
-                records = records.weighted(weights, persons)
-            elif persons is not None:
-                records = records.of_persons(persons)
+            weights = record_weights(sample_weight, bound, X.shape[0]) if is_slack else None
+            if weights is not None and not weights.any():
+                raise ValueError(NO_WEIGHT)
+            records = records.of_units(weights, persons)
         relation = relation.of_persons if of_persons else relation
         n_units = records.n_records
         objective = QueryObjective(workload, n_units, relation, is_slack)

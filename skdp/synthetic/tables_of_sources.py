@@ -58,11 +58,7 @@ class CodedTable(Bounding):
 
     def records(self, encoded: Encoded) -> Any:
         records = CategoricalRecords(encoded.X, tuple(map(len, self.categories)))
-        if encoded.weights is not None:
-            return records.weighted(encoded.weights, encoded.persons, self.n_units)
-        if encoded.persons is not None:
-            return records.of_persons(encoded.persons, self.n_units)
-        return records
+        return records.of_units(encoded.weights, encoded.persons, self.n_units)
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,6 @@ def test_all_statistics_were_sent_and_what_is_kept_is_kept(sums):
     assert sent == {
         "BlockDerivatives", "BlockMoments", "ClippedGradients", "ClippedLossTerms", "Curvature",
         "CurvatureProduct", "Derivatives", "GradientSum", "GroupSizes", "GroupTotals",
-        "LossSum", "MeansSum", "MixTerms", "NewtonTerms",
+        "MeansSum", "MixTerms", "NewtonTerms",
         "QuadraticMoments", "ScaleTerms", "ShortenedSquares", "ValueAndGradientSum",
     }  # fmt: skip

@@ -399,7 +399,7 @@ def test_rounding_of_the_sizes_of_groups_of_persons():
     """Lemma I: sums of weights beside exact ones; persons are in both groups."""
     X, y, ids = persons(np.random.default_rng(1), 300, most=40)
     groups = np.arange(len(y)) % 2
-    records = Records(X, 1.0, 1.0, targets=y, groups=groups).of_persons(ids - 1)
+    records = Records(X, 1.0, 1.0, targets=y, groups=groups).of_units(None, ids - 1)
     rows = CenteredRows(records, Centering.unknown(D, 1))
     computed = rows.full_total(GroupSizes(2))
     exact = [sum(map(Fraction, records.shares[groups == g].tolist())) for g in range(2)]

@@ -46,7 +46,7 @@ def test_sums_are_those_in_memory():
     X, y = table()
     one, other = in_memory(X, y), chunked(ArrayRecords(X, y, chunk_rows=77))
     for name in ("n_records", "n_features", "width", "data_norm", "intercept", "norm_bound",
-                 "block_size", "is_sparse", "factors", "has_groups"):  # fmt: skip
+                 "block_size", "is_sparse", "factors", "groups"):  # fmt: skip
         assert getattr(one, name) == getattr(other, name)
     loss, weights = HalfSquaredLoss(1.0), np.ones((1, D + 1))
     for found, expected in zip(

@@ -63,7 +63,9 @@ def test_a_person_counts_once(name, loss):
     container = np.asarray if loss.n_outputs == 1 else sp.csr_matrix
     X, t, persons = parts(loss)
     order = np.random.default_rng(1).permutation(len(t))
-    of_persons = Records(container(X[order]), 1.0, 0.3, targets=t[order]).of_persons(persons[order])
+    of_persons = Records(container(X[order]), 1.0, 0.3, targets=t[order]).of_units(
+        None, persons[order]
+    )
     repeats = 4 // np.bincount(persons)[persons]
     repeated = Records(np.repeat(X, repeats, axis=0), 1.0, 0.3, targets=np.repeat(t, repeats))
     ours, reference = (PROBLEMS[name](each, loss) for each in (of_persons, repeated))
@@ -85,7 +87,7 @@ def test_solvers_with_batches_need_no_help(loss, container):
     X, t, persons = parts(loss)
     records = Records(container(X), 1.0, 0.3, targets=t)
     weights = np.random.default_rng(3).choice([0.0, 0.1, 1.0], len(t))
-    for weighted in (records.with_weights(weights), records.of_persons(persons)):
+    for weighted in (records.of_units(weights), records.of_units(None, persons)):
         problem = PROBLEMS["mean"](weighted, loss)
         exact = solve_certified(problem, 1e-8, "newton").point
         found = solve_certified(problem, 1e-5, "svrg", rng=np.random.default_rng(0))
@@ -100,7 +102,7 @@ def test_scikit_learn_solves_weighted_problems():
         (HalfSquaredLoss(1.0), t - 0.5, Ridge()),
         (HalfSquaredLoss(1.0), t - 0.5, SGDRegressor(max_iter=3000, tol=None, eta0=0.002)),
     ):
-        records = Records(X, 1.0, 0.3, targets=targets).of_persons(persons)
+        records = Records(X, 1.0, 0.3, targets=targets).of_units(None, persons)
         problem = FiniteSumProblem(records, loss, 0.1, WholeSpace())
         found = SklearnSolver(estimator)._solve(problem, 0.0, np.zeros(problem.dimension), None)
         exact = solve_certified(problem, 1e-8, "newton").point
@@ -110,7 +112,7 @@ def test_scikit_learn_solves_weighted_problems():
 def test_a_thinned_problem_has_whole_persons():
     """A part of the records of everybody would have more persons than the size allows for."""
     X, t, persons = parts(LogisticLoss())
-    problem = PROBLEMS["mean"](Records(X, 1.0, targets=t).of_persons(persons), LogisticLoss())
+    problem = PROBLEMS["mean"](Records(X, 1.0, targets=t).of_units(None, persons), LogisticLoss())
     thin = problem.subsample(4)
     assert thin.n_public == thin.records.n_units == 8
     assert set(thin.records.persons.tolist()) == set(range(0, 30, 4))
@@ -122,7 +124,7 @@ def test_a_person_is_in_a_batch_with_all_records_or_with_none(monkeypatch):
     X, t, persons = parts(LogisticLoss())
     own = persons == 7
     first, second = (
-        Records(np.where(own[:, None], sign * 9.0, X), 1.0, targets=t).of_persons(persons)
+        Records(np.where(own[:, None], sign * 9.0, X), 1.0, targets=t).of_units(None, persons)
         for sign in (1.0, -1.0)
     )
     problem, other = (PROBLEMS["mean"](each, LogisticLoss()) for each in (first, second))
@@ -153,7 +155,7 @@ def test_roles_of_a_bilevel_problem_are_those_of_persons():
     penalties = PenaltyGroups((0,) * 3, (1.0,) * 3, 0.1, 10.0)
     times = rng.integers(1, 4, 9)
     repeated = Records(np.repeat(X, times, axis=0), 1.0, targets=np.repeat(t, times))
-    ends = Records(X, 1.0, targets=t), repeated.of_persons(np.repeat(np.arange(9), times))
+    ends = Records(X, 1.0, targets=t), repeated.of_units(None, np.repeat(np.arange(9), times))
     once, thrice = (PenaltyProblem(each, LogisticLoss(), penalties) for each in ends)
     assert (thrice.n_train, thrice.n_val, thrice.of_persons) == (5, 4, True)
     for name, given in (("lower", ()), ("penalised", (0.7,))):
@@ -185,7 +187,7 @@ def test_losses_of_others_are_moved_by_a_weight_at_most_by_their_gradient():
 
 def test_tilt_is_refused_for_weights_below_1():
     """All others may weigh next to nothing: one person then has most of the tilted weight."""
-    records = Records(np.eye(3), 1.0, targets=np.ones(3)).with_weights(np.full(3, 1e-3))
+    records = Records(np.eye(3), 1.0, targets=np.ones(3)).of_units(np.full(3, 1e-3))
     with pytest.raises(ValueError, match="tilt > 0 has no proof"):
         TiltedProblem(records, LogisticLoss(), 0.1, Ball(1.0), 1.0)
     with pytest.raises(ValueError, match="tilt > 0 has no proof"):
@@ -194,7 +196,7 @@ def test_tilt_is_refused_for_weights_below_1():
 
 def test_records_of_persons_need_a_relation_of_persons():
     X, t, persons = parts(LogisticLoss())
-    problem = PROBLEMS["mean"](Records(X, 1.0, targets=t).of_persons(persons), LogisticLoss())
+    problem = PROBLEMS["mean"](Records(X, 1.0, targets=t).of_units(None, persons), LogisticLoss())
     result = output_perturbation(problem, BUDGET)
     assert result.plan.neighbouring is Neighbouring.REPLACE_USER
     plan = plan_output_perturbation(problem.constants, BUDGET)

@@ -25,7 +25,7 @@ def stacked(persons):
 
 def records_of(persons):
     codes, ids = stacked(persons)
-    return CategoricalRecords(codes, SIZES).of_persons(ids)
+    return CategoricalRecords(codes, SIZES).of_units(None, ids)
 
 
 @given(tables, rows)
@@ -44,7 +44,7 @@ def test_no_person_moves_a_sum_further_than_a_record(persons, other):
 def test_the_order_of_the_table_does_not_matter(persons, random):
     codes, ids = stacked(persons)
     order = random.sample(range(len(ids)), len(ids))
-    other = CategoricalRecords(codes[order], SIZES).of_persons(ids[order])
+    other = CategoricalRecords(codes[order], SIZES).of_units(None, ids[order])
     for columns in ((0,), (0, 1)):
         np.testing.assert_array_equal(records_of(persons).counts(columns), other.counts(columns))
 
@@ -54,7 +54,7 @@ def test_more_records_than_units_of_weight():
     n = 1 << 20
     ids = np.concatenate([np.arange(n), np.zeros(9000, int)])
     codes = np.zeros((len(ids), 2), int)
-    records = CategoricalRecords(codes, SIZES).of_persons(ids)
+    records = CategoricalRecords(codes, SIZES).of_units(None, ids)
     assert records.counts((0,)).tolist() == [n, 0]
 
 
@@ -69,10 +69,10 @@ def test_no_weights_move_a_count_further(persons, other, data):
         own = data.draw(given)[: len(each[0])]
         weights = np.where(ids > 0, 0.3 + 0.1 * (np.arange(len(ids))[::-1] % 3), 1.0)
         weights[: len(own)] = own
-        found.append(CategoricalRecords(codes, SIZES).weighted(weights, ids))
+        found.append(CategoricalRecords(codes, SIZES).of_units(weights, ids))
         kept = CategoricalRecords(codes[weights > 0], SIZES)
         if set(ids[weights > 0]) == set(ids):
-            kept = kept.weighted(weights[weights > 0], ids[weights > 0])
+            kept = kept.of_units(weights[weights > 0], ids[weights > 0])
             np.testing.assert_array_equal(kept.counts((0, 1)), found[-1].counts((0, 1)))
     for columns in ((0,), (1,), (0, 1)):
         one, two = (each.counts(columns) for each in found)
@@ -83,7 +83,7 @@ def test_no_weights_move_a_count_further(persons, other, data):
 
 def test_weights_of_equal_records_add_up_to_no_more_than_one():
     records = CategoricalRecords(np.zeros((3, 2), int), SIZES)
-    total = records.weighted(np.ones(3), np.zeros(3, int)).counts((0,)).sum()
+    total = records.of_units(np.ones(3), np.zeros(3, int)).counts((0,)).sum()
     assert 1.0 - 1e-12 < total <= 1.0
 
 

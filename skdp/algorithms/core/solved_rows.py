@@ -23,7 +23,6 @@ from skdp.algorithms.kernel import solution_sensitivity, solve_and_release
 from skdp.algorithms.plan import Run
 from skdp.problems import Ball, FiniteSumProblem, Records
 from skdp.problems.block import Block
-from skdp.problems.chunked_records import ChunkedRecords
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.matrices import read_only_view
 from skdp.problems.records import Part
@@ -97,7 +96,7 @@ class SolvedRecords(Records):
         columns[:, 1] = clip / np.maximum(np.concatenate(rows.norms), least_norm(self.map))
         self.targets = read_only_view(columns)
         if factors is not None:
-            self.shares = read_only_view(self.weighted(factors[self.groups]))
+            self.shares = self.of_units(factors[self.groups]).shares
 
     @property
     def norm_bound(self) -> float:
@@ -122,10 +121,6 @@ class SolvedView:
 
     def __call__(self, records: Records) -> SolvedRecords:
         return SolvedRecords(records, self.centering, self.clip, self.factors)
-
-    def of(self, records: Records | ChunkedRecords) -> Any:
-        """View records in memory, or those of every chunk where it is read."""
-        return self(records) if isinstance(records, Records) else records.viewed(self)
 
 
 def least_norm(rows: CenteringMap) -> float:
@@ -169,7 +164,8 @@ def solved(
         factors = read_only_view(factors / largest)
     mean = read_only_view(rows.centering.mean)  # which solvers can reach
     centering = replace(rows.centering, mean=mean, offsets=read_only_view(rows.centering.offsets))
-    records: Any = SolvedView(centering=centering, clip=clip, factors=factors).of(rows.records)
+    view = SolvedView(centering=centering, clip=clip, factors=factors)
+    records: Any = rows.records.viewed(view)
     unit, solves = found.scale, found.steps
     assert isinstance(solves, Solves)
     point = np.zeros((loss.n_outputs, design.width)) if start is None else unit * start

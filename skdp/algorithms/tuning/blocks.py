@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -330,8 +330,7 @@ class BlocksPlan(Plan):
         mean = rows.centering.mean * of_columns
         spread = rows.centering.scale**2 * float(rho @ tau**2)
         norm = data.data_norm * min(1.0, 2.0 * math.sqrt(float(mean @ mean) + spread))
-        view, chunks = Rescaled(of_columns, norm), cast(Any, data)
-        moved = view(data) if data.in_memory else chunks.viewed(view)
+        moved = data.viewed(Rescaled(of_columns, norm))
         design = self.objective.design
         return moved, replace(design, feature_norm=moved.norm_bound, intercept=moved.intercept)
 

@@ -413,7 +413,7 @@ def test_the_sampler_counts_a_person_once():
     balls = (sampling.CenteredBall(center=np.zeros(3), radius=2.0),)
     points, allowances = rng.uniform(-1, 1, (400, 3)), rng.exponential(size=400)
     found = []
-    for records in (Records(X, 1.0, targets=t).of_persons(persons), repeated):
+    for records in (Records(X, 1.0, targets=t).of_units(None, persons), repeated):
         density = sampling.Density(
             records=records, loss=LogisticLoss(), alpha=0.0, concentration=90.0, balls=balls
         )
