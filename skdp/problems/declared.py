@@ -358,7 +358,6 @@ class DeclaredSaddleProblem(SaddleProblem):
     """
 
     has_batches = False
-    is_mean = False  # not known to be
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ import numpy as np
 from skdp._checks import check_positive
 from skdp.problems.block import Block
 from skdp.problems.constants import Design
-from skdp.problems.domains import SHARE_UNIT, Ball, CappedSimplex, euclidean_norm
+from skdp.problems.domains import SHARE_UNIT, Ball, CappedSimplex
 from skdp.problems.losses import Loss
 from skdp.problems.matrices import scaled_rows
 from skdp.problems.records import Records
@@ -125,13 +125,11 @@ def max_group_loss_constants(
     radius: float,
     alpha_x: float,
     alpha_y: float,
-    center_norm_x: float = 0.0,
-    center_norm_y: float = 0.0,
 ) -> SaddleConstants:
     """Return the public constants of :class:`MaxGroupLossProblem`; no record enters.
 
     The loss must be smooth, never negative, and bounded on the ball of w, which has the `radius`.
-    `alpha_x` and `alpha_y` are those of the regularisers of w and of the weights.
+    `alpha_x` and `alpha_y` are those of the regularisers of w, around 0, and of the weights.
     """
     feature_norm = design.feature_norm
     lipschitz = loss.lipschitz(feature_norm, radius)
@@ -142,7 +140,8 @@ def max_group_loss_constants(
     smoothness = loss.smoothness(feature_norm)
     if not (math.isfinite(largest_loss) and math.isfinite(smoothness)):
         raise ValueError(f"{loss!r} is not smooth or not bounded on a ball.")
-    c = weights.domain.largest
+    domain, n_groups = weights.domain, weights.n_groups
+    c = domain.largest
     return SaddleConstants(
         n_records=design.n_records,
         x=BlockConstants.on(
@@ -151,14 +150,9 @@ def max_group_loss_constants(
             modulus=alpha_x,
             lipschitz=c * lipschitz,
             smoothness=c * smoothness,
-            center_norm=center_norm_x,
         ),
         y=BlockConstants.on(
-            weights.domain,
-            weights.n_groups,
-            modulus=alpha_y,
-            lipschitz=largest_loss,
-            center_norm=center_norm_y,
+            domain, n_groups, domain.center(n_groups), modulus=alpha_y, lipschitz=largest_loss
         ),
         coupling=lipschitz,
         gradient_ranges=weights.ranges(lipschitz, diameter, largest_loss),
@@ -173,7 +167,7 @@ class MaxGroupLossProblem(SaddleProblem):
     It is convex in w, because the weights are not negative, and linear in y. Empty groups have loss
     0. Records have targets in the encoding of the loss (see :func:`max_group_loss_constants`), and
     groups 0, ..., n_groups - 1. `radius` is that of the ball of w; the centers are 0 and the weight
-    1 for all by default.
+    1 for all.
     """
 
     offers = frozenset({"hessian", "records"})
@@ -186,19 +180,14 @@ class MaxGroupLossProblem(SaddleProblem):
         radius: float,
         alpha_x: float,
         alpha_y: float,
-        center_x: np.ndarray | None = None,
-        center_y: np.ndarray | None = None,
     ) -> None:
         records.check_targets(loss)
         weights.check_groups(records.groups)
-        domain = weights.domain
-        if center_y is None:
-            center_y = domain.center(weights.n_groups)
-        norms = (0.0 if c is None else euclidean_norm(np.asarray(c)) for c in (center_x, center_y))
+        domain, center = weights.domain, weights.domain.center(weights.n_groups)
         constants = max_group_loss_constants(
-            loss, weights, Design.of(records), float(radius), float(alpha_x), float(alpha_y), *norms
+            loss, weights, Design.of(records), float(radius), float(alpha_x), float(alpha_y)
         )
-        super().__init__(Ball(float(radius)), domain, constants, center_x, center_y)
+        super().__init__(Ball(float(radius)), domain, constants, center_y=center)
         self.records, self.loss, self.weights = records, loss, weights
         if records.shares is not None and weights.public_groups:
             raise ValueError("The sizes of groups of weighted records are not public.")

@@ -132,6 +132,12 @@ class Problem(ABC):
         shrunk = point if self.center is None else point + (step * self.alpha) * self.center
         return self.domain.project(shrunk / (1.0 + step * self.alpha))
 
+    def start(self) -> np.ndarray:
+        """Return the projected center of the regulariser."""
+        return self.domain.project(
+            np.zeros(self.dimension) if self.center is None else self.center.copy()
+        )
+
     def for_solver(self: _Problem) -> _Problem:
         """Copy the problem with constants, domain and loss, so that a solver cannot change them.
 

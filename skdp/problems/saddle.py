@@ -313,9 +313,6 @@ class SaddleProblem(ABC):
     #: Whether :meth:`batch_operator` can be had.
     has_batches: bool = True
 
-    #: Whether the data part is a mean of one function per record, the same in every set.
-    is_mean: bool = True
-
     def best_response(self, x: np.ndarray) -> Response:
         """Return the maximiser over y, where f is linear in y: ``Proj(c_y + grad_y f / a_y)``."""
         if self.constants.y.smoothness > 0 or not self.alpha_y > 0:

@@ -48,9 +48,7 @@ class Seen:
     groups: np.ndarray | None = None
     #: None if positions or encodings were not known.
     mark: int | None = 0
-    #: Numbers of persons.
-    n_persons: int = 0
-    #: Their ids in each chunk, texts as hashes.
+    #: Ids of the persons in each chunk, texts as hashes.
     persons: np.ndarray | None = None
     has_weight: bool = False
 
@@ -134,7 +132,6 @@ class SurveyTask:
             labels=labels,
             groups=groups,
             mark=mark,
-            n_persons=0 if persons is None else len(persons),
             persons=persons,
             has_weight=has_weight,
         )
@@ -154,7 +151,6 @@ def joined(parts: list[Seen]) -> Seen:
         labels=_union([part.labels for part in parts]),
         groups=_union([part.groups for part in parts]),
         mark=sum(marks) % MODULUS if len(marks) == len(parts) else None,
-        n_persons=sum(part.n_persons for part in parts),
         persons=np.concatenate(persons) if persons else None,
         has_weight=any(part.has_weight for part in parts),
     )
@@ -247,6 +243,7 @@ class Surveyor:
         assert found.mark is not None
         _refuse_divided(found.persons)
         names = found.shape.names if self._names is None else tuple(self._names)
+        n_persons = 0 if found.persons is None else len(found.persons)
         return Survey(
             starts=_starts(found.sizes),
             shape=found.shape._replace(names=names),
@@ -254,7 +251,7 @@ class Surveyor:
             mark=found.mark,
             n_passes=self._n_passes,
             has_weight=found.has_weight,
-            n_persons=found.n_persons if found.shape.kind_of_ids else None,
+            n_persons=n_persons if found.shape.kind_of_ids else None,
         )
 
     def _pass(self, task: SurveyTask) -> Seen:

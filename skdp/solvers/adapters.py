@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, minimize
+from scipy.optimize import Bounds, minimize
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skdp.problems import Problem
-from skdp.problems.domains import Ball, Box, Simplex
+from skdp.problems.domains import Box
 from skdp.solvers.base import FiniteSum, Solver, Vector
 
 #: Methods of scipy.optimize.minimize, and the options that ask for a gradient of norm g or,
@@ -39,15 +39,14 @@ _NAMES = {name.lower(): name for name in _OPTIONS}
 _WITHOUT_GRADIENT = {"Nelder-Mead", "Powell", "COBYLA"}
 _WITH_HESSIAN = {"dogleg", "trust-exact"}
 _WITH_HESSIAN_PRODUCT = {"Newton-CG", "trust-ncg", "trust-krylov", "trust-constr"}
-_WITH_BOUNDS = {"Nelder-Mead", "L-BFGS-B", "TNC", "SLSQP", "Powell", "trust-constr", "COBYLA"}
-_WITH_CONSTRAINTS = {"SLSQP", "trust-constr"}
+_WITH_BOUNDS = {"Nelder-Mead", "L-BFGS-B", "TNC", "SLSQP", "Powell", "COBYLA"}
 
 
 class ScipySolver(Solver):
     """A method of :func:`scipy.optimize.minimize`.
 
-    It gets derivatives, bounds and constraints if it uses them. Without constraints it minimises
-    over the whole space, and the certified solve projects the answer.
+    It gets derivatives, and the bounds of a :class:`~skdp.problems.Box`, if it uses them. Else it
+    minimises over the whole space, and the certified solve projects the answer.
 
     Parameters
     ----------
@@ -76,29 +75,10 @@ class ScipySolver(Solver):
             arguments["hessp"] = problem.hessian_vector
         if method in _WITH_BOUNDS and isinstance(domain, Box):
             arguments["bounds"] = Bounds(domain.lower, domain.upper)
-        if method in _WITH_BOUNDS and isinstance(domain, Simplex):
-            arguments["bounds"] = Bounds(0.0, 1.0)
-        if method in _WITH_CONSTRAINTS and isinstance(domain, Simplex):
-            arguments["constraints"] = LinearConstraint(np.ones((1, start.size)), 1.0, 1.0)
-        if method in _WITH_CONSTRAINTS and isinstance(domain, Ball):
-            arguments["constraints"] = NonlinearConstraint(
-                lambda w: w @ w, -np.inf, domain.radius**2, jac=lambda w: 2.0 * w[None]
-            )
         mu = problem.strong_convexity
         options = _OPTIONS[method](0.5 * mu * accuracy, accuracy, mu)
-        if method == "trust-constr" and {"bounds", "constraints"} & set(arguments):
-            options |= _barrier_options(accuracy, mu, 2 * start.size)
         options |= dict(self.options or {})
         return minimize(problem.value, start, method=method, options=options, **arguments).x
-
-
-def _barrier_options(accuracy: float, mu: float, constraints: int) -> dict[str, float]:
-    """Make trust-constr stop at a solution, not at that of a barrier problem, as "gtol" would.
-
-    With m inequalities and the barrier parameter t the latter has a gap of at most ``m t``, hence a
-    distance of at most ``sqrt(2 m t / mu)``, a fifth of the accuracy here.
-    """
-    return {"gtol": 0.0, "barrier_tol": mu * accuracy**2 / (50.0 * constraints), "maxiter": 3000}
 
 
 class SklearnSolver(Solver):

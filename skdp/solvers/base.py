@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -22,28 +21,7 @@ FiniteSum = Any
 Vector = np.ndarray
 
 
-@functools.cache
-def _defaults(kind: type) -> dict[str, str]:
-    """Representations of the default parameters of a class."""
-    parameters = inspect.signature(kind).parameters
-    return {name: repr(parameter.default) for name, parameter in parameters.items()}
-
-
-class ReprMixin:
-    """Represents a solver by its class and the parameters that differ from their defaults."""
-
-    def __repr__(self) -> str:
-        # without attributes the signature, which takes long to find, is not needed
-        defaults = _defaults(type(self)) if vars(self) else {}  # type: ignore[arg-type]
-        shown = [
-            f"{name}={value!r}"
-            for name, value in vars(self).items()
-            if name in defaults and repr(value) != defaults[name]
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-
-class BaseSolver(ReprMixin, ABC):
+class BaseSolver(ABC):
     """Base of solvers of minimisation and of saddle problems."""
 
     #: Evaluations that it needs besides gradients: some of the problem's `offers`.
@@ -51,6 +29,16 @@ class BaseSolver(ReprMixin, ABC):
     #: Whether a minimiser usually is where the last gradient was evaluated, of a problem that the
     #: solver leaves as it is: the certificate then needs no other one.
     ends_at_gradient = False
+
+    def __repr__(self) -> str:
+        """Return the class and the parameters that differ from their defaults."""
+        parameters = inspect.signature(type(self)).parameters
+        shown = [
+            f"{name}={value!r}"
+            for name, value in vars(self).items()
+            if name in parameters and repr(value) != repr(parameters[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     @abstractmethod
     def _solve(self, problem: Any, accuracy: float, start: Any, rng: Generator) -> Any:

@@ -36,18 +36,9 @@ STEP = math.sqrt(2.0) - 1.0
 
 @dataclass(frozen=True)
 class Certificate:
-    """A proven bound on the distance to the exact solution.
-
-    Attributes
-    ----------
-    distance : float
-        Bound on the Euclidean distance to the solution.
-    rule : str
-        "gradient" (C1), "step" (Lemma 3) or "diameter" (both points lie in the domain).
-    """
+    """A proven bound on the Euclidean distance to the exact solution."""
 
     distance: float
-    rule: str
 
 
 @dataclass(frozen=True)
@@ -75,19 +66,15 @@ class Solution:
     Attributes
     ----------
     point : ndarray of shape (dimension,)
-    certificate : Certificate
+    distance : float
+        The certified distance to the exact solution.
     attempts : tuple of Attempt
         Of the chosen solver and, as far as needed, of trusted ones. They depend on the records.
     """
 
     point: np.ndarray
-    certificate: Certificate
+    distance: float
     attempts: tuple[Attempt, ...] = ()
-
-    @property
-    def distance(self) -> float:
-        """The certified distance to the exact solution."""
-        return self.certificate.distance
 
 
 @dataclass(frozen=True)
@@ -147,23 +134,20 @@ def certify(problem: Problem, point: np.ndarray, gradient: np.ndarray | None = N
         gradient = problem.gradient(point)
     mu, beta, domain = problem.strong_convexity, problem.smoothness, problem.domain
     length, rounding = euclidean_norm(gradient), problem.gradient_rounding(point)
-    rule, distance = "gradient", (length + rounding) / mu
+    distance = (length + rounding) / mu
     if math.isnan(distance):
         distance = math.inf
-    if domain.circumradius < distance:
+    if domain.circumradius < distance:  # both points lie in the domain
         away = domain.circumradius + euclidean_norm(point - domain.center(point.size))
-        if away < distance:
-            rule, distance = "diameter", away
+        distance = min(distance, away)
     ahead = point - gradient / beta
     after = domain.project(ahead)
     if after is not ahead:  # in the interior the step is the gradient with more rounding
         error = EPS * (2.0 * euclidean_norm(point) + 3.0 * length / beta)
         error += domain.projection_rounding(point.size)
         moved = euclidean_norm(point - after) * (1.0 + point.size * EPS) + error
-        step = (beta * moved + rounding) / mu
-        if step < distance:
-            rule, distance = "step", step
-    return Certificate(distance, rule)
+        distance = min(distance, (beta * moved + rounding) / mu)
+    return Certificate(distance)
 
 
 def forward_backward_distance(

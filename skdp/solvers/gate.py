@@ -23,14 +23,7 @@ from skdp._types import Verbose
 from skdp.data.sources import DataError
 from skdp.problems.problem import Problem
 from skdp.problems.saddle import Pair, SaddleProblem
-from skdp.solvers.certificates import (
-    Attempt,
-    Certificate,
-    SaddlePoint,
-    Solution,
-    certify,
-    certify_saddle,
-)
+from skdp.solvers.certificates import Attempt, SaddlePoint, Solution, certify, certify_saddle
 from skdp.solvers.copying import private_copy, solver_name
 
 if TYPE_CHECKING:
@@ -43,25 +36,10 @@ class _Minimisation:
     #: The trusted solvers of a problem, in order. Set by :mod:`skdp.solvers.registry`.
     trusted: Callable[[Any], Sequence[BaseSolver]]
 
-    def check(self, problem: Problem) -> None:
-        """Refuse a problem without certificates, by public numbers."""
-        if not problem.is_smooth:
-            raise ValueError(
-                "The objective is not smooth: no accuracy can be certified. Use the smooth "
-                "approximation of the loss, loss.smoothed(width)."
-            )
-
     def center(self, problem: Problem) -> Solution:
         """Return the center of the domain, certified by the size of the domain alone."""
         domain = problem.domain
-        return Solution(
-            domain.center(problem.dimension), Certificate(domain.circumradius, "diameter")
-        )
-
-    def start(self, problem: Problem) -> np.ndarray:
-        """Return the default point to start from."""
-        start = np.zeros(problem.dimension) if problem.center is None else problem.center.copy()
-        return problem.domain.project(start)
+        return Solution(domain.center(problem.dimension), domain.circumradius)
 
     def feasible(self, problem: Problem, answer: Any) -> np.ndarray:
         """Return a private, finite point of the domain; ValueError or TypeError if impossible."""
@@ -70,7 +48,7 @@ class _Minimisation:
     def certify(self, problem: Problem, point: np.ndarray, seen: _Seen | None = None) -> Solution:
         """Certify a feasible point, by the gradient that was seen last if it is there."""
         gradient = None if seen is None else seen.gradient_at(point)
-        return Solution(point, certify(problem, point, gradient))
+        return Solution(point, certify(problem, point, gradient).distance)
 
     def observed(self, problem: Problem, private: Problem) -> _Seen:
         """Let the problem of a solver evaluate gradients here, where the last one is kept.
@@ -113,17 +91,11 @@ class _Seen:
 class _Saddle:
     trusted: Callable[[Any], Sequence[BaseSolver]]
 
-    def check(self, problem: SaddleProblem) -> None:
-        """Accept every saddle problem: all are smooth."""
-
     def center(self, problem: SaddleProblem) -> SaddlePoint:
         constants = problem.constants
         x = problem.domain_x.center(constants.x.dimension)
         y = problem.domain_y.center(constants.y.dimension)
         return SaddlePoint(x, y, 0.5 * constants.diameter)
-
-    def start(self, problem: SaddleProblem) -> Pair:
-        return problem.start()
 
     def feasible(self, problem: SaddleProblem, answer: Any) -> Pair:
         x, y = answer
@@ -149,11 +121,15 @@ def certified_solve(
     kind: Any = SADDLE if isinstance(problem, SaddleProblem) else MINIMISATION
     if not accuracy > 0:
         raise ValueError(f"accuracy == {accuracy}, must be > 0.")
-    kind.check(problem)
+    if kind is MINIMISATION and not problem.is_smooth:
+        raise ValueError(
+            "The objective is not smooth: no accuracy can be certified. Use the smooth "
+            "approximation of the loss, loss.smoothed(width)."
+        )
     solver = private_copy(solver).for_problem(problem, accuracy)
     solver.check_supports(problem)
     try:
-        begin = kind.start(problem) if start is None else kind.feasible(problem, start)
+        begin = problem.start() if start is None else kind.feasible(problem, start)
     except (TypeError, ValueError) as reason:
         raise ValueError(f"start must be a finite vector, or a pair of them: {reason}") from None
     center = kind.center(problem)
@@ -194,17 +170,12 @@ def _attempt(
         answer = solver._solve(private, accuracy, copy.deepcopy(start), rng)
         found = kind.certify(problem, kind.feasible(problem, answer), seen)
     except BaseException as error:  # SystemExit included
-        # no matter of the solver
-        is_from_source = isinstance(error, DataError) and not _in_memory(problem)
-        if is_from_source or isinstance(error, KeyboardInterrupt):
+        records = getattr(problem, "records", None)
+        is_from_source = isinstance(error, DataError) and not getattr(records, "in_memory", True)
+        if is_from_source or isinstance(error, KeyboardInterrupt):  # no matter of the solver
             raise
         return None, f"{type(error).__name__}: {error}"
     return (found if found.distance < math.inf else None), None
-
-
-def _in_memory(problem: Any) -> bool:
-    """Whether the records of a problem, if it has any, are in memory."""
-    return bool(getattr(getattr(problem, "records", None), "in_memory", True))
 
 
 def _finite(vector: Any, length: int) -> np.ndarray:

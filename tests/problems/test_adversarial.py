@@ -316,7 +316,7 @@ def test_solution_radius(kind, norm, alpha):
         radius = risk.radius(Design.of(rows), alpha, None)
         problem = risk.problem(rows, alpha, 2.0 * radius)
         found = solve_certified(problem, 1e-5 * radius, resolve_solver("newton"))
-        ratio = (np.linalg.norm(found.point) - found.certificate.distance) / radius
+        ratio = (np.linalg.norm(found.point) - found.distance) / radius
         assert ratio <= 1.0
         best = max(best, ratio)
     assert best >= (0.95 if alpha == 50 else 0.7)

@@ -51,8 +51,8 @@ class Instance:
     def problem(self):
         return MaxGroupLossProblem(
             Records(self.X, 1.0, targets=self.targets, groups=self.groups), self.loss, self.weights,
-            self.radius, self.mu_x, self.mu_y, self.center_x, self.center_y,
-        )  # fmt: skip
+            self.radius, self.mu_x, self.mu_y,
+        ).with_regularisers(self.mu_x, self.mu_y, self.center_x, self.center_y)  # fmt: skip
 
     def with_solution(self, x, y):
         """With the centres that make this feasible pair the saddle point."""

@@ -33,9 +33,8 @@ def random_problem(name, kind="scaled", n=50, seed=0):
     rows, targets = rows_of(kind, n, rng), targets_for(loss, rng, n)
     width = loss.n_outputs * rows.width
     return MaxGroupLossProblem(
-        rows.with_targets(targets, groups), loss, WEIGHTS, 1.3, 0.3, 0.2,
-        rng.normal(size=width), rng.normal(size=N_GROUPS),
-    )  # fmt: skip
+        rows.with_targets(targets, groups), loss, WEIGHTS, 1.3, 0.3, 0.2
+    ).with_regularisers(0.3, 0.2, rng.normal(size=width), rng.normal(size=N_GROUPS))
 
 
 def point(problem, rng):
@@ -133,8 +132,8 @@ def test_parts_are_problems_of_their_own(kind):
     direct = MaxGroupLossProblem(
         Records(
             X, rows.data_norm, rows.intercept, targets=rows.targets[some], groups=rows.groups[some]
-        ), problem.loss, problem.weights, 1.3, 0.7, 0.9, center_x, center_y,
-    )  # fmt: skip
+        ), problem.loss, problem.weights, 1.3, 0.7, 0.9,
+    ).with_regularisers(0.7, 0.9, center_x, center_y)  # fmt: skip
     for name in ("ranges", "sensitivity", "sensitivity_x", "condition_number"):
         assert getattr(part.constants, name) == getattr(direct.constants, name)
     assert part.constants.summation_chain >= direct.constants.summation_chain

@@ -141,7 +141,7 @@ def test_bad_solvers_cost_time_only(name, radius):
     before = [np.array(array) for array in arrays]
     constants, loss = repr(problem.constants), dict(vars(problem.loss))
     solution = solve_certified(problem, 1e-8, resolve_solver(BAD[name]))
-    assert np.linalg.norm(solution.point - exact) <= solution.certificate.distance <= 1e-8
+    assert np.linalg.norm(solution.point - exact) <= solution.distance <= 1e-8
     now = problem.records.matrix, problem.records.scale, problem.records.targets
     for array, old in zip(now, before, strict=True):
         np.testing.assert_array_equal(array, old)
@@ -180,7 +180,7 @@ def test_an_accuracy_beyond_the_ball_needs_no_solver():
     for radius in (1e-50, 1e-2):
         problem = random_problem(radius=radius)
         solution = solve_certified(problem, radius, Raises())
-        assert solution.certificate.distance == radius
+        assert solution.distance == radius
         np.testing.assert_array_equal(solution.point, 0)
 
 
@@ -381,4 +381,4 @@ def test_names_of_solvers_do_not_escape():
             raise KeyError(self.seen)
 
     solution = solve_certified(random_problem(), 1e-8, CallableSolver(Named()))
-    assert solution.certificate.distance <= 1e-8
+    assert solution.distance <= 1e-8

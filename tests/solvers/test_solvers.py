@@ -151,8 +151,8 @@ def test_degenerate_records(loss, sparse, case):
             accuracy = 1e-6 * norm
             for name in SOLVERS:
                 solution = hasty(name).solve(problem, accuracy, rng=np.random.default_rng(0))
-                assert solution.certificate.distance <= accuracy, name
-                assert true_distance(problem, solution.point) <= solution.certificate.distance
+                assert solution.distance <= accuracy, name
+                assert true_distance(problem, solution.point) <= solution.distance
 
 
 @pytest.mark.parametrize("name", ["newton", "lbfgs", "accelerated_gradient"])
@@ -167,8 +167,8 @@ def test_add_remove_and_a_center(name):
         )
         problem.constants = replace(problem.constants, size_ratio=10.0)  # not a million records
         solution = SOLVERS[name]().solve(problem, 1e-7, rng=np.random.default_rng(0))
-        assert solution.certificate.distance <= 1e-7
-        assert true_distance(problem, solution.point) <= solution.certificate.distance
+        assert solution.distance <= 1e-7
+        assert true_distance(problem, solution.point) <= solution.distance
 
 
 # --- stochastic methods ---------------------------------------------------------------------

@@ -149,7 +149,8 @@ class MaxGroupLossPlan(GroupPlan):
         weights, radius = self.objective.weights, self.objective.radius
         center = None if center is None else Ball(radius).project(center)
         # the regularisers are those of the phases
-        problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0, center)
+        problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
+        problem = problem.with_regularisers(1.0, 1.0, center)
         strata = data.groups if weights.public_groups else None
         found = self.phased.run(problem, run, strata)
         # without noise if they are not released
@@ -378,11 +379,10 @@ def _plan_fit(
 ) -> MaxGroupLossPlan:
     """Plan for known shares of the groups, with a part of the budget."""
     risk, design, weights = objective.risk, objective.design, objective.weights
-    center_norm = euclidean_norm(np.ones(weights.n_groups))
 
     def plan(smooth: GroupObjective) -> MaxGroupLossPlan:
         constants = max_group_loss_constants(
-            smooth.risk.loss, weights, design, smooth.radius, 1.0, 1.0, center_norm_y=center_norm
+            smooth.risk.loss, weights, design, smooth.radius, 1.0, 1.0
         )
         phased = plan_phased_saddle_output_perturbation(
             constants,
