@@ -3,15 +3,14 @@
 Solvers see values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` alone.
 """
 
-from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
+from skdp.problems.adversarial import AdversarialRisk, Attack
 from skdp.problems.bilevel import BilevelConstants, BilevelProblem, PenaltyProblem
 from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.categorical import CategoricalRecords, universe_size
 from skdp.problems.constants import Design, ProblemConstants, bounded_problem_radius
 from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
-from skdp.problems.domains import Ball, Box, CappedSimplex, Domain, Simplex, WholeSpace
-from skdp.problems.finite_sum import Batch, FiniteSumProblem, ball_problem
-from skdp.problems.group_network import GroupNetworkProblem, Network
+from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
+from skdp.problems.finite_sum import FiniteSumProblem, ball_problem
 from skdp.problems.losses import (
     ClippedLogisticLoss,
     HalfSquaredLoss,
@@ -19,14 +18,13 @@ from skdp.problems.losses import (
     Loss,
     SquaredHingeLoss,
 )
-from skdp.problems.max_group_loss import GroupWeights, MaxGroupLossProblem, max_group_loss_constants
+from skdp.problems.max_group_loss import GroupWeights, MaxGroupLossProblem
 from skdp.problems.minimax import MinimaxProblem, RecordGradients
 from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
 from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.piecewise_linear import (
     AbsoluteLoss,
     HingeLoss,
-    PiecewiseLinearLoss,
     QuantileLoss,
     SmoothedLoss,
     huber_loss,
@@ -42,17 +40,14 @@ from skdp.problems.workloads import Marginals, QueryMatrix, QueryObjective, Work
 __all__ = [
     "ROUNDING_SLACK",
     "AbsoluteLoss",
-    "AdversarialProblem",
     "AdversarialRisk",
     "Attack",
     "Ball",
-    "Batch",
     "BilevelConstants",
     "BilevelProblem",
     "BilinearProblem",
     "BlockConstants",
     "Box",
-    "CappedSimplex",
     "CategoricalRecords",
     "ClippedLogisticLoss",
     "DeclaredProblem",
@@ -61,7 +56,6 @@ __all__ = [
     "Domain",
     "EmpiricalRisk",
     "FiniteSumProblem",
-    "GroupNetworkProblem",
     "GroupWeights",
     "HalfSquaredLoss",
     "HingeLoss",
@@ -70,12 +64,10 @@ __all__ = [
     "Marginals",
     "MaxGroupLossProblem",
     "MinimaxProblem",
-    "Network",
     "Objective",
     "OneVsRestLoss",
     "PenaltyGroups",
     "PenaltyProblem",
-    "PiecewiseLinearLoss",
     "Problem",
     "ProblemConstants",
     "QuantileLoss",
@@ -96,6 +88,5 @@ __all__ = [
     "ball_problem",
     "bounded_problem_radius",
     "huber_loss",
-    "max_group_loss_constants",
     "universe_size",
 ]

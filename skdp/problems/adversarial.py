@@ -17,17 +17,9 @@ Neither is smooth (erratum L19), so nu and the absolute value are replaced by su
 one in the maximum norm, ``h log sum_j cosh(w_j / h) - h log d`` for one in the sum of absolute
 values, ``rho(r) = sqrt(r^2 + e^2) - e``. They *are* the private objective.
 
-X bounds the features, s0 is the intercept feature, ``X~ = sqrt(X^2 + s0^2)``, c the largest dual
-norm of a unit vector, ``X^ = sqrt((X + a c)^2 + s0^2)`` and ``S = loss.lipschitz(X^, R) / X^``:
-
-- ``loss.lipschitz(X^, R)`` is a Lipschitz constant; two gradients differ by at most
-  ``loss.gradient_diameter(X^, R)`` and ``S max(2 X~, X^)``;
-- the radius of the solution is that without an attack, ``loss.solution_radius(X~, alpha)``;
-- the smoothness on the ball of radius 3 R, which accelerated methods may visit, is
-  ``C X^^2 + S' a / h`` with the curvature C of phi and the S there, S', plus ``3 R a c X~^2 / e``
-  for the squared error.
-
-Proofs: docs/theory/constants.md, "Losses under attack".
+Constants and proofs: docs/theory/constants.md, "Losses under attack". X there bounds the features,
+s the intercept feature, c is the largest dual norm of a unit vector, and ``X^`` the largest norm of
+an attacked row.
 """
 
 from __future__ import annotations

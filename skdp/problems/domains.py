@@ -218,7 +218,7 @@ class CappedSimplex(Domain):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdp.problems import CappedSimplex
+    >>> from skdp.problems.domains import CappedSimplex
     >>> CappedSimplex((0.75, 0.25), 2.0).project(np.array([1.0, 9.0]))
     array([0.66666667, 2.        ])
     """

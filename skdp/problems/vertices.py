@@ -116,10 +116,6 @@ class VertexProblem(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no method `ordered`.")
 
-    def value(self, point: Point, batch: slice) -> float:
-        """Average the function at a point over consecutive records."""
-        return float(np.mean(self.values(point, batch)))
-
 
 @dataclass(frozen=True)
 class FunctionProblem(VertexProblem):
@@ -170,18 +166,15 @@ class FunctionProblem(VertexProblem):
         function = None if self.function is None else ordered(self.function)
         return replace(self, derivative=ordered(self.derivative), function=function)
 
-    def weights(self, point: Point) -> Point:
-        """Return the means of the vertices, as weights."""
-        return tuple(
+    def points(self, point: Point) -> Point:
+        """Return the means of the vertices."""
+        weights = tuple(
             np.bincount(drawn, minlength=size) / len(drawn)
             for drawn, size in zip(point, self.design.sizes, strict=True)
         )
-
-    def points(self, point: Point) -> Point:
-        """Return the means of the vertices where these are."""
         if self.vertices is None:
-            return self.weights(point)
-        return tuple(w @ each for w, each in zip(self.weights(point), self.vertices, strict=True))
+            return weights
+        return tuple(w @ each for w, each in zip(weights, self.vertices, strict=True))
 
     def _of_records(self, point: Point, batch: slice) -> list[np.ndarray]:
         """Return the clipped partial derivatives of each record."""
@@ -492,8 +485,3 @@ def _is_within(X: Any, intercept: float, bound: float) -> bool:
     values = X.data if sp.issparse(X) else X
     inside = values.size == 0 or (values.max() <= bound and values.min() >= -bound)
     return bool(intercept <= bound and inside)
-
-
-def default_radius(loss: Loss, feature_bound: float) -> float:
-    """Public radius of the l1 ball: margins up to the largest target, or 1.5 for each class."""
-    return (loss.target_bound or 1.5 * max(loss.n_outputs, 2)) / feature_bound

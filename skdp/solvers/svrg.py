@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from skdp._checks import check_count
-from skdp.problems import Batch
+from skdp.problems.finite_sum import Batch
 from skdp.solvers.base import FiniteSum, Solver, Vector
 from skdp.solvers.certificates import certify
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp.problems import Ball, Box, CappedSimplex, GroupWeights, Simplex, WholeSpace
+from skdp.problems import Ball, Box, GroupWeights, Simplex, WholeSpace
+from skdp.problems.domains import CappedSimplex
 
 
 def domains(dimension, rng):

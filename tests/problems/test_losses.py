@@ -16,7 +16,6 @@ from skdp.problems import (
     LogisticLoss,
     Loss,
     OneVsRestLoss,
-    PiecewiseLinearLoss,
     QuantileLoss,
     SmoothedLoss,
     SoftmaxLoss,
@@ -26,6 +25,7 @@ from skdp.problems import (
 from skdp.problems.bilevel import WeightedLoss
 from skdp.problems.losses import ClippedLogisticLoss
 from skdp.problems.multiclass_losses import LogitLoss
+from skdp.problems.piecewise_linear import PiecewiseLinearLoss
 from skdp.problems.slope_clipped import ClippedLoss
 
 

@@ -7,14 +7,8 @@ import pytest
 import scipy.sparse as sp
 from every_loss import LOSSES, targets_for
 
-from skdp.problems import (
-    AdversarialProblem,
-    Attack,
-    Ball,
-    FiniteSumProblem,
-    Records,
-    TiltedProblem,
-)
+from skdp.problems import Attack, Ball, FiniteSumProblem, Records, TiltedProblem
+from skdp.problems.adversarial import AdversarialProblem
 
 
 def problems():

@@ -12,7 +12,6 @@ from skdp.algorithms import dp_localized_gd, output_perturbation, plan_output_pe
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
-    AdversarialProblem,
     Attack,
     Ball,
     Design,
@@ -30,6 +29,7 @@ from skdp.problems import (
     TiltedRisk,
     WholeSpace,
 )
+from skdp.problems.adversarial import AdversarialProblem
 from skdp.problems.max_group_loss import max_group_loss_constants
 from skdp.solvers import SklearnSolver, solve_certified
 

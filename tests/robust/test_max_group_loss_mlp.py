@@ -14,15 +14,14 @@ from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.problems import (
     Design,
     EmpiricalRisk,
-    GroupNetworkProblem,
     GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
-    Network,
     Records,
     SoftmaxLoss,
     SquaredHingeLoss,
 )
+from skdp.problems.group_network import GroupNetworkProblem, Network
 from skdp.problems.group_objective import GroupObjective
 from skdp.robust import (
     DPMaxGroupLossClassifier,

@@ -21,7 +21,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import Loss, Objective, Records, SoftmaxLoss
 from skdp.problems.multiclass_losses import LogitLoss
-from skdp.problems.vertices import LinearDesign, LinearProblem, default_radius
+from skdp.problems.vertices import LinearDesign, LinearProblem
 
 #: Planners by ``objective.mirror_variant``.
 VARIANTS: dict[str, Callable[..., Plan]] = {
@@ -109,6 +109,8 @@ def linear_design(objective: Objective) -> LinearDesign:
         raise ValueError("method='mirror_descent' is for smooth losses.")
     loss, design = of_vertices(objective.risk.loss), objective.design
     bound = objective.feature_bound
-    radius = objective.coef_norm_l1 or default_radius(loss, bound)
+    # margins up to the largest target, or 1.5 for each class
+    largest = loss.target_bound or 1.5 * max(loss.n_outputs, 2)
+    radius = objective.coef_norm_l1 or largest / bound
     public = (design.n_records, design.width, radius, bound, objective.alpha)
     return LinearDesign.of(loss, *public, neighbouring=objective.neighbouring)

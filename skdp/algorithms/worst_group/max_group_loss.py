@@ -47,10 +47,10 @@ from skdp.problems import (
     GroupWeights,
     MaxGroupLossProblem,
     Records,
-    max_group_loss_constants,
 )
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.group_objective import GroupObjective
+from skdp.problems.max_group_loss import max_group_loss_constants
 from skdp.problems.rounding import two_margins
 
 

@@ -30,7 +30,8 @@ from skdp.algorithms.worst_group.group_plan import (
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import GroupNetworkProblem, Network, Records, SoftmaxLoss
+from skdp.problems import Records, SoftmaxLoss
+from skdp.problems.group_network import GroupNetworkProblem, Network
 from skdp.problems.group_objective import GroupObjective
 
 #: Defaults of parameters: length of the first step over the square root of the dimension, which

@@ -180,7 +180,7 @@ def test_the_run_is_that_of_a_reference(monkeypatch, kept_order):
             vertex, k = int(gradients[path].argmin()), k + 1
             drawn.append(vertex)
             x = (1.0 - 2.0 / (k + 1.0)) * x + 2.0 / (k + 1.0) * np.eye(d)[vertex]
-    (point,) = problem.weights(result.point)
+    (point,) = problem.points(result.point)
     assert point == pytest.approx(x)
     assert [int(result.point[0][i * (i + 1) // 2]) for i in range(k)] == drawn
 
