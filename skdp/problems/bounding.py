@@ -34,11 +34,6 @@ class Encoded(NamedTuple):
     #: Numbers for the table that X was computed from.
     unmapped: Any = None
 
-    def piece(self, rows: slice) -> Encoded:
-        """Return some records, without persons."""
-        assert self.persons is None
-        return Encoded(*(None if column is None else column[rows] for column in self))
-
     def marks(self, key: MarkKey, positions: Positions) -> np.ndarray:
         """Return the marks of the records as they were read."""
         X = self.X if self.unmapped is None else self.unmapped

@@ -22,21 +22,18 @@ from skdp.data.sources import (
     RecordsChangedError,
     RecordSource,
     failed_chunk,
-    split_range,
 )
 from skdp.problems.block import Block
-from skdp.problems.bounding import Bounding, Encoded
+from skdp.problems.bounding import Bounding
 from skdp.problems.losses import Loss
-from skdp.problems.marks import MODULUS, MarkKey, Positions, total_mark
+from skdp.problems.marks import MODULUS, MarkKey, total_mark
 from skdp.problems.records import Part, Records
 from skdp.problems.surveys import Survey
 
-#: Chunks that the bound on the rounding of sums has levels for, and pieces of a chunk.
-MOST_CHUNKS, _MOST_PIECES = 1 << 28, 4
+#: Chunks that the bound on the rounding of sums has levels for.
+MOST_CHUNKS = 1 << 28
 #: Times that a pass is made before its records are refused.
 _TRIES = 2
-#: Bytes of a piece that stays in a cache between its mark and its sums, about.
-_PIECE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -87,23 +84,8 @@ class ChunkTask:
             encoded = self.bounding.encoded(chunk)
             if encoded.X.shape[0] != len(positions):
                 raise RecordsChangedError("A chunk has another number of records than before.")
-            if encoded.persons is not None:  # who is not divided
-                return self._partial(encoded, positions)
-            return merged(
-                [self._partial(encoded.piece(part), positions[part]) for part in _pieces(encoded.X)]
-            )
-
-    def _partial(self, encoded: Encoded, positions: Positions) -> Partial:
-        mark = total_mark(encoded.marks(self.key, positions))
-        return Partial(len(positions), mark, self.function(self.bounding.records(encoded)))
-
-
-def _pieces(X: Any) -> list[slice]:
-    """Cut the rows of a dense chunk, for sums over few pieces."""
-    n = X.shape[0]
-    wanted = 1 if sp.issparse(X) else round(X.nbytes / _PIECE)
-    pieces = split_range(n, min(max(wanted, 1), _MOST_PIECES))
-    return [slice(piece.start, piece.stop) for piece in pieces]
+            mark = total_mark(encoded.marks(self.key, positions))
+            return Partial(len(positions), mark, self.function(self.bounding.records(encoded)))
 
 
 @dataclass(frozen=True)

@@ -233,23 +233,11 @@ class MaxGroupLossProblem(SaddleProblem):
         return np.bincount(block.groups, block.weighted(values), self.weights.n_groups), residuals
 
     def best_response(self, x: np.ndarray) -> Response:
-        # one pass for the losses, which the weights wait for, and half a pass with the weights
-        kept = []
-
-        def losses_by_group(block: Block) -> np.ndarray:
-            losses, residuals = self._losses(block, x)
-            kept.append(residuals)
-            return losses
-
-        losses = self.records.total(losses_by_group) / self.n_records
+        losses = self.group_losses(x)
         free = self.center_y + losses / self.alpha_y
         y = self.domain_y.project(free)
-        residuals = iter(kept)
-        gradient = self.records.total(
-            lambda block: block.pull_back(scaled_rows(next(residuals), y[block.groups]))
-        )
         value = float(y @ losses) + self.regulariser(x, y)
-        return Response(y, free, gradient.ravel() / self.n_records, value)
+        return Response(y, free, self.data_operator(x, y)[0], value)
 
     def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         weights, push = self._unpack(x), y / self.n_records

@@ -204,7 +204,7 @@ class OneVsRestLoss(Loss):
         second[:, diagonal, diagonal] = self._each(self.base.second_derivative, margins, targets)
         return second
 
-    curvature = of_base("curvature")
+    curvature, slope_bound = map(of_base, ("curvature", "slope_bound"))
 
     @property
     def margin_scale(self) -> float:
@@ -214,9 +214,6 @@ class OneVsRestLoss(Loss):
         """``sqrt(K) L(R / sqrt(K))``: largest where all classes have weights of one length."""
         root = math.sqrt(self.n_classes)
         return root * self.base.lipschitz(feature_norm, radius / root) * ROUNDING_SLACK
-
-    def slope_bound(self, margin: float) -> float:
-        return self.base.slope_bound(margin)
 
     def gradient_diameter(self, feature_norm: float, radius: float) -> float:
         """Return ``sqrt(K) D(R)``, or 2 L if that is smaller."""

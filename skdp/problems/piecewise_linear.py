@@ -173,13 +173,8 @@ class SmoothedLoss(Loss):
 
     target_bound, margin_scale = map(of_base, ("target_bound", "margin_scale"))
     largest_margin_scale, sampling_scale = map(of_base, ("largest_margin_scale", "sampling_scale"))
-
-    @property
-    def has_one_sided_derivative(self) -> bool:  # type: ignore[override]
-        return self.base.has_one_sided_derivative
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        self.base.check_targets(targets)
+    has_one_sided_derivative = of_base("has_one_sided_derivative")
+    check_targets = of_base("check_targets")
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return self.value_and_derivative(margins, targets)[0]

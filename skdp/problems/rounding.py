@@ -33,9 +33,9 @@ def chain(n_records: Any, least_rows: int = LEAST_ROWS, most_rows: int = MOST_RO
 
     A block has `least_rows` to `most_rows` records, or all; the layout of the rows decides on that.
     So: m - 1 within a block of at most m records, 15 on each of the ``ceil(log_16(n_blocks))``
-    levels of the tree over the most blocks, 3 between up to four pieces of a chunk, and 15 on each
-    of 8 levels of a tree over up to ``16**7`` chunks that are summed apart; `n_records` may be an
-    array. A sum of terms t_i is off by at most ``EPS * chain * sum |t_i|``.
+    levels of the tree over the most blocks, and 15 on each of 8 levels of a tree over up to
+    ``16**7`` chunks that are summed apart; `n_records` may be an array. A sum of terms t_i is off
+    by at most ``EPS * chain * sum |t_i|``.
     Proof: docs/theory/output_perturbation.md, "Rounding".
     """
     library: Any = np if isinstance(n_records, np.ndarray) else math

@@ -63,14 +63,6 @@ class ClippedLoss(Loss):
         """Return c, whatever the norms are."""
         return self.clip
 
-    def gradient_diameter(self, feature_norm: float, radius: float) -> float:
-        """Return 2 c."""
-        return 2.0 * self.clip
-
-    def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """Return ``c / alpha``."""
-        return self.clip / alpha * ROUNDING_SLACK
-
 
 @dataclass(frozen=True)
 class SlopeClippedLoss(ClippedLoss):

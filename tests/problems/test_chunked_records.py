@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from skdp._sources import ChunkCheck, ClippedTargets
 from skdp.data import ArrayRecords, ChunkSource
-from skdp.problems import HalfSquaredLoss, Records, chunked_records
+from skdp.problems import HalfSquaredLoss, Records
 from skdp.problems import records as records_module
 from skdp.problems.bounding import Bounding
 from skdp.problems.chunked_records import ChunkedRecords, Partial, merged
@@ -63,15 +62,6 @@ def test_sums_are_those_in_memory():
         other.total(Targets(), part=slice(None, None, 2))
 
 
-@dataclass(frozen=True)
-class Noted:
-    sizes: list
-
-    def __call__(self, records):
-        self.sizes.append(records.n_records)
-        return records.total(Targets())
-
-
 class Depth:
     """A sum that knows the most additions that one of its terms went through."""
 
@@ -91,10 +81,8 @@ class Depths:
         return Depth(len(block.targets) - 1)
 
 
-@pytest.mark.parametrize("piece", [8, 1 << 22])
-def test_no_term_goes_through_more_additions_than_the_chain(piece, monkeypatch):
+def test_no_term_goes_through_more_additions_than_the_chain(monkeypatch):
     """With blocks of one record, a long chunk and 240 short ones, which have their own tree."""
-    monkeypatch.setattr(chunked_records, "_PIECE", piece)
     for name in ("_BLOCK_BYTES", "LEAST_ROWS"):
         monkeypatch.setattr(records_module, name, 1)
     X, y = table(496)
@@ -103,21 +91,6 @@ def test_no_term_goes_through_more_additions_than_the_chain(piece, monkeypatch):
     records = chunked(source)
     found = records.total(Depths()).additions
     assert chain(496, 1, 1) - 128 < found <= chain(496, 1, 1)
-
-
-def test_chunks_are_summed_in_up_to_four_pieces(monkeypatch):
-    """Their marks and sums are those of the chunk; CSR rows, whose parts are copies, in one."""
-    X, y = table()
-    whole, sizes = chunked(ArrayRecords(X, y, chunk_rows=100)).total(Targets()), []
-    monkeypatch.setattr(chunked_records, "_PIECE", 1000)
-    for kind, pieces in ((np.asarray, [50, 50] * 5), (sp.csr_array, [100] * 5)):
-        sizes.clear()
-        records = chunked(ArrayRecords(kind(X), y, chunk_rows=100))
-        np.testing.assert_allclose(records.chunk_total(Noted(sizes)), whole, rtol=1e-13)
-        assert sizes == pieces
-    sizes.clear()
-    chunked(ArrayRecords(X, y, chunk_rows=N)).chunk_total(Noted(sizes))
-    assert sizes == [N // 4] * 4
 
 
 def test_too_many_chunks_are_refused():
