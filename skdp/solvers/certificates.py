@@ -10,9 +10,9 @@ normal vector, on the boundary) and needs no decision whether w lies on the boun
 interior C1 is computed too, as it is less sensitive to rounding there
 (docs/theory/output_perturbation.md, Lemma 3).
 
-**A forward-backward step** (C3, and C4 for saddle points): :func:`forward_backward_distance`. A
-step from any feasible pair gives a pair whose distance to the saddle point in the norm ``||(x,
-y)||_M^2 = mu_x ||x||^2 + mu_y ||y||^2`` is bounded (docs/theory/saddle.md, Lemma 3).
+**A forward-backward step** (C4): :func:`certify_saddle`. A step from any feasible pair gives a pair
+whose distance to the saddle point in the norm ``||(x, y)||_M^2 = mu_x ||x||^2 + mu_y ||y||^2`` is
+bounded (docs/theory/saddle.md, Lemma 3).
 
 In both all rounding errors enter linearly.
 """
@@ -20,7 +20,6 @@ In both all rounding errors enter linearly.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,44 +149,13 @@ def certify(problem: Problem, point: np.ndarray, gradient: np.ndarray | None = N
     return Certificate(distance)
 
 
-def forward_backward_distance(
-    before: Sequence[np.ndarray],
-    after: Sequence[np.ndarray],
-    operator_before: Sequence[np.ndarray],
-    operator_after: Sequence[np.ndarray],
-    steps: Sequence[float],
-    moduli: Sequence[float],
-    rounding: Sequence[float] | None = None,
-) -> float:
-    """Bound the distance of ``z+ = Proj_Z(z - step * A(z))`` to the solution.
-
-    With ``s = (z - z+) / step - A(z) + A(z+)`` block by block,
-    ``sqrt(sum mu_b ||z+_b - z*_b||^2) <= sqrt(sum ||s_b||^2 / mu_b)``. One block (C3) is
-    minimisation, two (C4) are a saddle point.
-
-    There is one step per block: with a step per coordinate and a Euclidean projection the statement
-    is false (docs/theory/saddle.md, "Certificate"). `rounding` bounds the rounding error of each
-    ``||s_b||``.
-    """
-    total = 0.0
-    parts = zip(before, after, operator_before, operator_after, steps, moduli, strict=True)
-    for b, (z, ahead, operator, following, step, mu) in enumerate(parts):
-        residual = (z - ahead) / step
-        residual += following - operator
-        error = 0.0 if rounding is None else rounding[b]
-        total += (euclidean_norm(residual) + error) ** 2 / mu
-    return math.sqrt(total)
-
-
-def certify_saddle(
-    problem: SaddleProblem,
-    x: np.ndarray,
-    y: np.ndarray,
-    operator: Pair | None = None,
-) -> SaddlePoint:
+def certify_saddle(problem: SaddleProblem, x: np.ndarray, y: np.ndarray) -> SaddlePoint:
     """Certify the forward-backward image z+ of a pair z, with a step ``eta / mu`` in each block.
 
-    ``eta = (sqrt(2) - 1) / l``, l the condition number. The distance is that of z+, not of z.
+    ``eta = (sqrt(2) - 1) / l``, l the condition number. The distance is that of z+, not of z: with
+    ``s = (z - z+) / step - A(z) + A(z+)`` block by block it is at most ``sqrt(sum ||s_b||^2 /
+    mu_b)``. There is one step per block: with one per coordinate and a Euclidean projection the
+    statement is false (docs/theory/saddle.md, "Certificate").
 
     *Rounding.* Let u be the computed ``z - T A(z)`` and p the exact projection of the exact
     ``z - T A(z)`` with the *computed* A(z), whose error therefore cancels. The bound holds for p
@@ -200,18 +168,16 @@ def certify_saddle(
     problem : SaddleProblem
     x, y : ndarray
         A feasible pair, as ``problem.project`` returns it.
-    operator : pair of ndarray, optional
-        ``problem.operator(x, y)``, when it is at hand.
 
     Returns
     -------
     SaddlePoint
         Distance ``inf`` where something is not finite.
     """
-    operators = problem.operator(x, y) if operator is None else operator
-    constants = problem.constants
+    operators, constants = problem.operator(x, y), problem.constants
+    moduli = constants.moduli
     eta = STEP / constants.condition_number
-    steps = eta / constants.x.modulus, eta / constants.y.modulus
+    steps = eta / moduli[0], eta / moduli[1]
     after = problem.project(x - steps[0] * operators[0], y - steps[1] * operators[1])
     operators_after = problem.operator(*after)
     norms = [euclidean_norm(block) for block in (x, y)]
@@ -223,11 +189,12 @@ def certify_saddle(
     errors, rounding = _allowances(
         constants, norms, sizes, moves, problem.operator_rounding(*after), steps
     )
-    distance = forward_backward_distance(
-        (x, y), after, operators, operators_after, steps, constants.moduli, rounding
-    )
-    distance *= 1.0 + 16.0 * EPS
-    distance += constants.norm(*errors)
+    total = 0.0
+    parts = zip((x, y), after, operators, operators_after, steps, rounding, moduli, strict=True)
+    for z, ahead, operator, following, step, error, mu in parts:
+        residual = (z - ahead) / step + (following - operator)
+        total += (euclidean_norm(residual) + error) ** 2 / mu
+    distance = math.sqrt(total) * (1.0 + 16.0 * EPS) + constants.norm(*errors)
     return SaddlePoint(*after, distance if math.isfinite(distance) else math.inf)
 
 

@@ -18,7 +18,6 @@ from skdp.problems import (
 )
 from skdp.solvers import Newton, certify
 from skdp.solvers.accelerated_gradient import accelerated_gradient_iterations
-from skdp.solvers.certificates import forward_backward_distance
 
 
 def test_a_certificate_near_the_sphere_is_not_fooled():
@@ -80,56 +79,6 @@ def test_step_certificate_on_every_domain(loss, domain, seed, log_alpha, perturb
             normal = normal if (normal[point > 0] >= normal.max() - 1e-15).all() else 0 * normal
         c2 = (np.linalg.norm(gradient + normal) + noise) / problem.strong_convexity
         assert certificate <= c2 * (1 + 1e-9)
-
-
-def saddle_problem(rng, d, groups):
-    """A strongly monotone affine operator on ball x simplex, with its solution by iteration."""
-    root = rng.standard_normal((d, d))
-    mu_x, mu_y = 10 ** rng.uniform(-2, 1, 2)
-    hessian = root @ root.T + mu_x * np.eye(d)
-    coupling = rng.standard_normal((groups, d))
-    b, c = rng.standard_normal(d), rng.standard_normal(groups)
-
-    def operator(x, y):
-        return hessian @ x + coupling.T @ y + b, mu_y * y - coupling @ x - c
-
-    return operator, mu_x, mu_y
-
-
-@pytest.mark.search
-def test_forward_backward_certificates():
-    """C4 on ball x simplex and its single-block form C3, along the iterates of extragradient."""
-    attained = 0.0
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        operator, mu_x, mu_y = saddle_problem(rng, 3, 4)
-        ball, simplex = Ball(10 ** rng.uniform(-1, 1)), Simplex(4)
-        lipschitz = 60.0 + mu_x + mu_y
-        x, y, trace = np.zeros(3), np.full(4, 0.25), []
-        for iteration in range(30_000):
-            ax, ay = operator(x, y)
-            half_x = ball.project(x - ax / lipschitz)
-            half_y = simplex.project(y - ay / lipschitz)
-            bx, by = operator(half_x, half_y)
-            steps, moduli = 2 * (1 / lipschitz,), (mu_x, mu_y)
-            step = (x, y), (half_x, half_y), (ax, ay), (bx, by), steps, moduli
-            bound = forward_backward_distance(*step)
-            if iteration in (0, 1, 3, 10, 30, 100):
-                trace.append((half_x, half_y, bound))
-            if bound < 1e-9:
-                break
-            x = ball.project(x - bx / lipschitz)
-            y = simplex.project(y - by / lipschitz)
-        assert bound < 1e-6
-        for near_x, near_y, claimed in trace:
-            true = np.sqrt(
-                mu_x * np.sum((near_x - half_x) ** 2) + mu_y * np.sum((near_y - half_y) ** 2)
-            )
-            assert true <= claimed + bound
-            attained = max(attained, true / claimed)
-    assert attained > 0.1
-    rounded = forward_backward_distance(*step, rounding=[1e-3, 1e-3])
-    assert rounded >= 1e-3 / np.sqrt(max(mu_x, mu_y))
 
 
 @pytest.mark.mostly("slow", 1)
