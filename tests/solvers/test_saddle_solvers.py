@@ -62,6 +62,8 @@ def test_certificate_without_constraints():
     exact = np.full(2, -2.0), np.full(3, -0.5)
     found = certify_saddle(problem, np.zeros(2), np.zeros(3))
     assert distance(problem, found.x, found.y, exact) <= found.distance
+    lengths = map(np.linalg.norm, problem.operator(found.x, found.y))
+    assert found.distance == pytest.approx(problem.constants.dual_norm(*lengths), rel=1e-9)
     assert solve_certified(problem, 1e-9).distance <= 1e-9
 
 

@@ -85,6 +85,10 @@ def test_weights_of_equal_records_add_up_to_no_more_than_one():
     records = CategoricalRecords(np.zeros((3, 2), int), SIZES)
     total = records.of_units(np.ones(3), np.zeros(3, int)).counts((0,)).sum()
     assert 1.0 - 1e-12 < total <= 1.0
+    weights = np.random.default_rng(0).uniform(size=3000)
+    cell = CategoricalRecords(np.zeros((3000, 2), int), SIZES)
+    totals = [cell.of_units(each).counts((0,)).sum() for each in (weights, weights[::-1])]
+    assert totals[0] == totals[1]  # exact sums, in any order
 
 
 @pytest.mark.parametrize("columns", [2, 5])  # all pairs, and rounds

@@ -122,7 +122,7 @@ def test_the_view_has_the_products_of_the_rows(container, intercept):
     dense = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
     centering = replace(Centering.unknown(4, 1), mean=intercept * np.full(4, 0.5), scale=0.4)
     data = Records(X, 1.0, intercept, targets=t)
-    view = SolvedView(centering=centering, clip=0.3).of(data)
+    view = data.viewed(SolvedView(centering=centering, clip=0.3))
     rows = (dense - centering.mean) / 0.4
     if intercept:
         rows = np.column_stack([rows, np.full(len(dense), centering.constant)])
@@ -308,7 +308,7 @@ def test_gradients_are_within_their_rounding(name, intercept, scale):
         data = Records(X, 1.0, intercept, targets=y)
         rows = CenteredRows(data, centering)
     loss = clipped(plan.loss, offsets, clip)
-    view = SolvedView(centering=rows.centering, clip=clip).of(data)
+    view = data.viewed(SolvedView(centering=rows.centering, clip=clip))
     problem, k = FiniteSumProblem(view, loss, 0.05, Ball(5.0)), loss.n_outputs
     rounding = map_rounding(problem.constants, rows, loss)
     constants = replace(problem.constants, additional_rounding=rounding)
