@@ -381,6 +381,6 @@ class TestE7IterationsOfStochasticSubgradient:
         for seed in range(20):
             generator = np.random.default_rng(seed)
             found = solve_certified(problem, tolerance, StopsEarly(), rng=generator)
-            assert found.certificate.distance <= tolerance
+            assert found.distance <= tolerance
             assert abs(float(found.point[0])) <= tolerance  # the solution is 0
         assert max(map(abs, answers)) > 1.5 * tolerance
