@@ -21,6 +21,7 @@ little is used.
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 from collections.abc import Iterable
 from fractions import Fraction
@@ -142,15 +143,18 @@ def _without_failures(event: PrivacyEvent) -> tuple[PrivacyEvent, Fraction]:
 def import_convolution() -> Any:
     """Import the module of dp-accounting that convolves privacy loss distributions.
 
-    Raises ImportError if it is missing.
+    Raises ImportError if it is missing, or older than 0.5.
     """
     try:
-        return importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
+        pld = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
     except ImportError as error:
         raise ImportError(
             "dp-accounting is not installed; install the extra `accounting` "
             "(pip install 'skdp[accounting]')"
         ) from error
+    if "neighboring_relation" not in inspect.signature(pld.from_gaussian_mechanism).parameters:
+        raise ImportError("dp-accounting is too old: 0.5 or newer is needed.")
+    return pld
 
 
 def _unsampled_epsilon(event: PrivacyEvent, delta: float, enough: float) -> float:

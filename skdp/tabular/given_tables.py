@@ -37,6 +37,11 @@ class TableInMemory:
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, user_ids: Any, sample_weight: Any) -> TableInMemory:
         """Check the input of a fit."""
+        if y is None:
+            raise ValueError(
+                f"This {type(model).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
         table = table_of(model, X, reset=True, least=int(not model._may_be_empty))
         persons = None
         if user_ids is not None:

@@ -209,6 +209,7 @@ def _matched_by_name(columns: Any, table: Table, columns_left: str) -> tuple[Col
 
 def check_levels(columns: Sequence[Column], table: Table) -> None:
     """Refuse whole columns of categories that hold values, and none of the declared ones."""
+    wrong = []
     for name, at, declared in columns:
         if type(declared) is not Category or declared.other:
             continue
@@ -219,9 +220,11 @@ def check_levels(columns: Sequence[Column], table: Table) -> None:
             hint = ""
             if len(declared.values) == 2 and all(is_real(value) for value in declared.values):
                 hint = f" A range of numbers is a pair: {declared.values}."
-            raise ValueError(
+            wrong.append(
                 f"Column {name!r} has no value that is one of the declared categories.{hint}"
             )
+    if wrong:
+        raise ValueError("\n".join(wrong))
 
 
 def closest(name: Any, names: Sequence[Any]) -> str:

@@ -172,7 +172,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For values that the declarations do not allow; the message names the column.
+            For values that a declaration cannot read; the message names the column. Categories
+            that are not declared count as none.
         """
         check_is_fitted(self)
         return self._encode(table_of(self, X, reset=False))
@@ -197,7 +198,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self, table: Table, only: Container[Any] | None = None
     ) -> Iterator[tuple[slice, list[Any]]]:
         """Read some rows after the other: for each part of the columns, or of some, one array."""
-        columns = matched(self.columns, table, self.columns_left)
+        schema = self.schema_  # of the fit: the user's list or dict may have changed since
+        given = schema if is_by_name(self.columns) else [*schema.values()]
+        columns = matched(given, table, self.columns_left)
         columns = tuple(each for each in columns if only is None or each.name in only)
         for start in range(0, max(table.n_rows, 1), _SLAB):
             rows = slice(start, min(start + _SLAB, table.n_rows))

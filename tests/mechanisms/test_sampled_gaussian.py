@@ -107,6 +107,11 @@ def test_a_missing_accountant_is_named(monkeypatch):
     event = calibrated(None, noise_multiplier=1.5).event("replace_one")
     unsampled = tightest_epsilon(RepeatedEvent(GaussianEvent(1.5, "replace_one"), 20), 1e-5)
     assert tightest_epsilon(event, 1e-5) < 0.5 * unsampled
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "from_gaussian_mechanism", lambda sampling_prob: None)
+        with pytest.raises(ImportError, match=r"0\.5 or newer"):
+            calibrated(budget)
+        assert tightest_epsilon(event, 1e-5) == unsampled
     for name in ("dp_accounting", "dp_accounting.pld", library.__name__):
         monkeypatch.setitem(sys.modules, name, None)
     for relation in ("replace_one", "add_remove"):

@@ -64,6 +64,8 @@ def test_what_is_refused():
             with pytest.raises(ValueError, match=message):
                 model.fit(X, y, user_ids=ids)
             assert not hasattr(model, "privacy_")
+        with pytest.raises(ValueError, match="This DPTabularClassifier estimator requires y"):
+            classifier().fit(FRAME, None)
     assert not accountant.entries
 
 

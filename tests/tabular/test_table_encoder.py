@@ -120,6 +120,15 @@ def test_nothing_is_learned():
     np.testing.assert_array_equal(one.transform(table()), two.transform(table()))
 
 
+@pytest.mark.parametrize("columns", [{"a": (0, 1), "b": (0, 2)}, [(0, 1), (0, 2)]], ids=type)
+def test_declarations_are_those_of_the_fit(columns):
+    X = pd.DataFrame({"a": [0.2, 0.9], "b": [0.3, 1.7]})
+    encoder = TableEncoder(columns).fit(X)
+    expected = encoder.transform(X)
+    columns["a" if isinstance(columns, dict) else 0] = (-300, 300)
+    np.testing.assert_array_equal(encoder.transform(X), expected)
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -321,6 +330,8 @@ def test_all_columns_at_fault_are_named_at_once():
     assert str(refused.value).count("\n") == 1
     with pytest.raises(ValueError, match=r"'hours' has no value .* A range .*: \(-1, 80\)"):
         TableEncoder({"hours": [-1, 80]}).fit(table()[["hours"]])
+    with pytest.raises(ValueError, match=r"'a' has no value .*\n.*'b' has no value"):
+        TableEncoder({"a": ["?"], "b": ["?"]}).fit(pd.DataFrame({"a": ["x"], "b": ["y"]}))
     with pytest.raises(ValueError, match=r"(?s)'job' was declared.*describe_columns\(X\)"):
         TableEncoder().fit(X)
     with pytest.raises(TypeError, match=r"collect\(\)"):
