@@ -153,9 +153,10 @@ def _look(step: Any, X: Any, y: Any, path: tuple[str, ...], findings: list[Findi
         where = ".".join(path)
         findings.extend(Finding(where, *each) for each in _of_step(step, X, y))
         if not isinstance(step, AccountedMixin):
-            y = None if {kind.__name__ for kind in type(step).__mro__} & _OTHER_TARGETS else y
+            kinds = {kind.__name__ for kind in type(step).__mro__}
+            y = None if kinds & _OTHER_TARGETS else y
             for name, part in parts(step):
-                if name != "transformer":  # of targets
+                if name != "transformer" or "TransformedTargetRegressor" not in kinds:
                     _look(part, X, y, (*path, name), findings)
 
 
@@ -245,7 +246,12 @@ def _of_ranges(ranges: Any, X: Any) -> _Found:
 
 
 def _of_range(name: str, values: np.ndarray, pair: Any) -> _Found:
-    declared = [Number(*map(float, pair), missing=True)]
+    try:
+        low, high = map(float, pair)
+        declared = [Number(low, high, missing=True)]
+    except (TypeError, ValueError) as error:
+        yield "error", f"{name}: {error}"
+        return
     for row in check_columns(values.reshape(-1, 1), declared).rows:
         yield row.kind, f"{name}: {row.text}"
 

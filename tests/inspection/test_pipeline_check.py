@@ -101,6 +101,9 @@ def test_rows_targets_and_labels(form):
     ridge = DPRidge(data_norm=200.0, target_range=(0, 1))
     assert kinds(check_pipeline(ridge, X, 1000.0 + Y)) == [("", "clipped"), ("", "constant")]
     assert kinds(check_pipeline(ridge, X, Y)) == []
+    for wrong in ((1, 0), (0, np.inf), "ab", (0, 1, 2)):
+        wrongly = DPRidge(data_norm=200.0, target_range=wrong)
+        assert kinds(check_pipeline(wrongly, X, Y)) == [("", "error")]
 
 
 def test_columns_that_are_text():
@@ -144,6 +147,8 @@ def test_members_are_compared_with_the_targets_that_they_get():
     assert kinds(check_pipeline(ridge, X, y)) == [("", "clipped"), ("", "constant")]
     logs = TransformedTargetRegressor(ridge, transformer=BoundedScaler(ranges=[(-9, -8)]))
     assert kinds(check_pipeline(logs, X, y)) == [("", "learns")]
+    voting = VotingClassifier([("transformer", model(data_norm=1e-3))])
+    assert ("transformer", "units") in kinds(check_pipeline(voting, X, Y))
     names = np.array(["no", "perhaps", "yes"])[RNG.integers(0, 3, N)]
     for meta in (OneVsRestClassifier(model()), VotingClassifier([("a", model(classes=[0, 1, 2]))])):
         assert kinds(check_pipeline(meta, X, names)) == [("", "learns")]
