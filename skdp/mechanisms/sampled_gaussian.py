@@ -93,7 +93,7 @@ class SampledGaussianMechanism(GaussianMechanism):
         full, rate = GaussianEvent(self.noise_multiplier, neighbouring), self.sampling_rate
         if rate == 1.0:
             return RepeatedEvent(full, self.n_steps)
-        # what a record adds is half of what replacing it moves
+        # replacing a record moves twice what a record adds
         of_record = full.neighbouring.n_changes * self.noise_multiplier
         return RepeatedEvent(PoissonSampledSumEvent(rate, full, of_record), self.n_steps)
 

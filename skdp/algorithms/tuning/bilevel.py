@@ -111,7 +111,7 @@ class BilevelTuningPlan(Plan):
     #: Part of the budget for the choice; the final fit has the rest.
     tune_share: float = 0.2
     #: Private solver of the lower problems: "output_perturbation" of certified solutions;
-    #: "localized_gd", noisy gradient steps in shrinking balls (DP-Loc-GD, Algorithm 2);
+    #: "localized_gd", noisy gradient steps on all records (DP-Loc-GD, Algorithm 2);
     #: "localized_sgd", the same on random batches (DP-Loc-SGD, Algorithms 3 and 4), which needs
     #: dp-accounting.
     inner: str = "output_perturbation"
