@@ -7,7 +7,7 @@ which one of the workers is killed. The coefficients are those of the fit in mem
 """
 
 # %%
-# Half a million invented payments, of which some are fraud, in 16 row groups: 25 MB.
+# A hundred thousand invented payments, of which some are fraud, in 16 row groups: 5 MB.
 
 import os
 import signal
@@ -27,7 +27,7 @@ from skdp.data.dask import DaskRecords
 FEATURES = ["amount", "hour", "age", "distance", "trust", "visits"]
 
 
-def write_payments(folder: Path, n: int = 500_000) -> None:
+def write_payments(folder: Path, n: int = 100_000) -> None:
     """Write rows of norm 1 at most."""
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1.0, 1.0, (n, len(FEATURES))) / np.sqrt(len(FEATURES))
