@@ -27,22 +27,25 @@ def test_clipped_losses_are_convex_with_short_gradients(name):
     made.check_targets(targets)
     (values, slopes), (other, bent) = evaluated(margins), evaluated(others)
     alone = made.derivative(margins[:, 0] if is_single else margins, targets).reshape(m, k)
-    np.testing.assert_allclose(alone, slopes, atol=1e-12)
+    np.testing.assert_allclose(alone, slopes, rtol=0.0, atol=1e-12 * is_single)
     lengths = np.linalg.norm(slopes, axis=1)
     assert (lengths <= targets[:, 1]).all()
     assert (lengths / targets[:, 1]).max() > 0.99
     tangents = values + ((others - margins) * slopes).sum(axis=1)
     assert (other >= tangents - 1e-12).all()
     moved = np.linalg.norm(bent - slopes, axis=1)
-    assert (moved <= made.curvature * np.linalg.norm(others - margins, axis=1) + 1e-12).all()
+    assert (
+        moved <= made.curvature * np.linalg.norm(others - margins, axis=1) + 1e-12 * is_single
+    ).all()
     at = margins + offsets
     plain = loss.value_and_derivative(*((at[:, 0], labels + 0.0) if is_single else (at, labels)))
     raw, bends = plain[1].reshape(m, k), []
     is_inside = np.abs(slopes - raw).max(axis=1) < 1e-12
-    assert 0.04 < is_inside.mean() < 0.99
+    assert 0.04 < is_inside.mean() < (0.99 if is_single else 0.96)
     if is_single:
         limits = targets[:, 1:]
-        np.testing.assert_allclose(slopes, np.clip(raw, -limits, limits), atol=1e-12)
+        raw = loss.derivative(at[:, 0], labels + 0.0)[:, None]
+        np.testing.assert_array_equal(alone, np.clip(raw, -limits, limits))
     assert values[is_inside] == pytest.approx(plain[0][is_inside], abs=1e-12)
     assert (values <= plain[0] + 1e-12).all()
     for a in range(k):
@@ -53,7 +56,7 @@ def test_clipped_losses_are_convex_with_short_gradients(name):
     hessians = made.second_derivative(margins[:, 0] if is_single else margins, targets)
     hessians = hessians.reshape(m, k, k)
     near = np.abs(np.stack(bends, axis=1) - hessians).max(axis=(1, 2)) < 1e-4
-    assert near.mean() > 0.98  # elsewhere there is a kink of the slope
+    assert near.mean() > (0.98 if is_single else 0.99)  # elsewhere there is a kink of the slope
     largest = np.linalg.eigvalsh(hessians)
     assert largest.min() > -1e-12 and largest.max() <= made.curvature
     with pytest.raises(ValueError, match="shape"):
