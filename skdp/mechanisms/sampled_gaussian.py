@@ -69,7 +69,7 @@ class SampledGaussianMechanism(GaussianMechanism):
         Raises
         ------
         ImportError
-            With sampling, if dp-accounting is missing.
+            With sampling, if dp-accounting is missing or older than 0.5.
         TypeError, ValueError
             For invalid parameters, or if the budget allows a run without noise.
         """

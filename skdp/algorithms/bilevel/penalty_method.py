@@ -226,7 +226,7 @@ def plan_steps(
     Raises
     ------
     ImportError
-        If there is sampling and dp-accounting is missing.
+        If there is sampling and dp-accounting is missing or older than 0.5.
     ValueError
         If the releases of `inner` cost more than the noise that they are given.
     """

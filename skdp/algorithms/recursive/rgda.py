@@ -337,7 +337,7 @@ def plan_dp_rgda(
     Raises
     ------
     ImportError
-        With sampling, if dp-accounting is missing.
+        With sampling, if dp-accounting is missing or older than 0.5.
     TypeError, ValueError
         For invalid parameters.
     """

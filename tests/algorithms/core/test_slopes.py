@@ -110,10 +110,13 @@ def test_little_noise_makes_the_model_without_noise(loss):
 
 
 def test_the_noise_is_that_of_refits():
-    """Of 25 fits to the same records, whose deviation is within 21 % with probability .99."""
+    """Of 25 fits to the same records, whose deviation is within 21 % with probability .99.
+
+    The ratio is .88 here; with half of the noise drawn it is 1.44.
+    """
     X, signal, rng = table(3_000)
     y = np.clip(signal + 0.6 * rng.standard_normal(len(X)), -1.0, 1.0)
     fits = [models("absolute_error", 1.0, random_state=i).fit(X, y) for i in range(25)]
     seen = math.sqrt(np.mean(np.var([np.ravel(fit.coef_) for fit in fits], axis=0)))
     told = math.sqrt(np.mean([np.mean(fit.coef_noise_**2) for fit in fits]))
-    assert 0.6 < told / seen < 1.7
+    assert 0.65 < told / seen < 1.25
